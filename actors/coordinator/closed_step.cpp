@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "actors/coordinator/columns.hpp"
 #include "actors/coordinator/operations.hpp"
 #include "actors/coordinator/step_begin.hpp"
 #include "actors/coordinator/waits.hpp"
@@ -45,11 +46,8 @@ void fall_back(State& state, Effects& effects) {
   state.collection.step = state.step();
   state.collection.span += std::exchange(state.closed_span, 0);
   if (!state.is_between_fragments()) return;
-  std::uint32_t rank = 0;
-  for (const auto& member : state.view.members) {
-    if (!is_through(state, member.id)) begin_for(state, member.id, rank, {}, effects);
-    ++rank;
-  }
+  for (std::size_t rank = 0; rank < replicas(state); ++rank)
+    if (!is_through(state, replica_at(state, rank).front().id)) begin_for(state, rank, {}, effects);
   for (auto& round : state.rounds) round.first_ready.reset();
   effects.emplace_back(Probe::StepBegunAnew);
 }

@@ -4,10 +4,10 @@
 
 namespace prime {
 
-CoordinatorActorImpl::CoordinatorActorImpl(caf::actor_config& config, coordinator::Grid state, CoordinatorPorts ports)
+CoordinatorActorImpl::CoordinatorActorImpl(caf::actor_config& config, coordinator::State state, CoordinatorPorts ports)
     : CoordinatorShell::base(config),
       state_(std::move(state)),
-      ledger_(coordinator::open_ledger(state_.run.options)),
+      ledger_(coordinator::open_ledger(state_.options)),
       ports_(std::move(ports)) {
   set_down_handler([this](caf::down_msg& down) { lost(down); });
 }

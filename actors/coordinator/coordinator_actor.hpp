@@ -6,7 +6,7 @@
 #include <map>
 #include <optional>
 
-#include "actors/coordinator/grid_machine.hpp"
+#include "actors/coordinator/coordinator_state.hpp"
 #include "actors/coordinator/ledger.hpp"
 #include "actors/local_messages.hpp"
 #include "actors/ports.hpp"
@@ -39,7 +39,7 @@ struct CoordinatorPorts {
 
 class CoordinatorActorImpl : public CoordinatorShell::base {
  public:
-  CoordinatorActorImpl(caf::actor_config& config, coordinator::Grid state, CoordinatorPorts ports);
+  CoordinatorActorImpl(caf::actor_config& config, coordinator::State state, CoordinatorPorts ports);
   behavior_type make_behavior() override;
 
  private:
@@ -51,7 +51,7 @@ class CoordinatorActorImpl : public CoordinatorShell::base {
   void lost(const caf::down_msg& down);
   void release();
 
-  coordinator::Grid state_;
+  coordinator::State state_;
   coordinator::Ledger ledger_;
   CoordinatorPorts ports_;
   std::map<PeerId, PeerActor> handles_;

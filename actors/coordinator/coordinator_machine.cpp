@@ -2,6 +2,7 @@
 #include <algorithm>
 #include <tuple>
 
+#include "actors/coordinator/columns.hpp"
 #include "actors/coordinator/commits.hpp"
 #include "actors/coordinator/decoupled.hpp"
 #include "actors/coordinator/departures.hpp"
@@ -13,6 +14,7 @@
 #include "actors/coordinator/topology_machine.hpp"
 #include "actors/coordinator/waits.hpp"
 #include "actors/membership/membership_machine.hpp"
+#include "actors/membership/replicas.hpp"
 
 namespace prime::coordinator {
 namespace {
@@ -32,6 +34,8 @@ void lose(State& state, PeerId peer, const Error& cause, bool left, Instant now,
 void disconnect(State& state, PeerId id, const std::string& reason, Instant now, Effects& effects) {
   const auto known = state.peers.find(id);
   if (known == state.peers.end() || known->second.absent) return;
+  // Who waits for others of its replica has nothing that is worth to be kept for it, and keeps a place from who may come.
+  if (membership::waits_for_replica(state, id)) return lose(state, id, Error{ErrorName::PeerLost, reason}, false, now, effects);
   known->second.heard = now;
   membership::miss(state, id, membership::was_frozen(state, now) ? "the coordinator stood still" : reason, now, effects);
 }
@@ -56,6 +60,7 @@ bool expire(State& state, Instant now, Effects& effects) {
   const auto overdue = membership::overdue(state, now, effects);
   Departures departures{state, now, effects};
   for (const auto& [id, cause] : overdue.peers) departures.dismiss(id, cause);
+  for (const auto& [id, cause] : membership::waited_in_vain(state, state.plan.wait_limit, now)) departures.dismiss(id, cause);
   return departures.settle() || overdue.missed;
 }
 
@@ -84,8 +89,14 @@ std::string receive(State& state, const Received& event, Instant now, Effects& e
   if (known->second.absent && !std::holds_alternative<Hello>(event.message)) membership::heard_again(state, from, effects);
   return std::visit(overloaded{
                         [&](const Hello& m) {
+                          const auto& before = known->second.hello;
+                          if (std::tie(m.shard, m.replica) != std::tie(before.shard, before.replica)) {
+                            const Error cause{ErrorName::ProtocolViolation, "it says that it holds another shard than before"};
+                            dismiss(state, from, cause, now, effects);
+                            return std::string{"another shard than before"};
+                          }
                           // There is another connection now: the end of the first has yet to be heard.
-                          disconnect(state, from, "its connection closed", now, effects);
+                          if (!membership::waits_for_replica(state, from)) disconnect(state, from, "its connection closed", now, effects);
                           if (known->second.seat == Seat::Member) return outer_step::returned(state, from, m, now, effects);
                           return membership::returned(state, from, m, now, effects);
                         },
@@ -103,7 +114,7 @@ std::string receive(State& state, const Received& event, Instant now, Effects& e
                         },
                         [&](const LinkMeasured& m) { return topology::measured(state, from, m, now, effects); },
                         [&](const LaneRelayed& m) { return topology::relayed(state, from, m, effects); },
-                        [&](const TrainerRestarted&) { return std::string{"a trainer begins its step anew"}; },
+                        [&](const TrainerRestarted& m) { return outer_step::trainer_restarted(state, from, m, effects); },
                         [&](const LeaseUsed& m) { return decoupled::lease_used(state, from, m); },
                         [&](const Deathrattle& m) { return farewell(state, from, m, now, effects); },
                         [&](const StateSaved& m) { return run_end::state_saved(state, from, m, now, effects); },
@@ -174,13 +185,11 @@ Snapshot snapshot(const State& s) {
                 .restoring = s.restoring.has_value(),
                 .end_cause = s.end_cause,
                 .finalist = s.finalist,
-                .layout = s.layout,
-                .elements = s.elements,
                 .data = s.data,
                 .digest = s.digest,
+                .shards = s.shards,
                 .revision = s.revision,
                 .versions = {},
-                .digests = s.parts,
                 .cursor = s.cursor,
                 .given_back = s.given_back,
                 .unused = s.unused,
@@ -194,7 +203,11 @@ Snapshot snapshot(const State& s) {
   for (const auto& round : s.rounds) kept.versions.emplace_back(round.step.value - 1);
   for (const auto& member : s.view.members) {
     const auto& peer = s.peers.at(member.id);
-    Snapshot::Kept one{.member = member, .pid = peer.hello.pid, .trainer_pid = peer.seated.trainer_pid};
+    Snapshot::Kept one{.member = member,
+                       .pid = peer.hello.pid,
+                       .trainer_pid = peer.seated.trainer_pid,
+                       .shard = peer.hello.shard,
+                       .replica = peer.hello.replica};
     for (std::uint32_t fragment = 0; fragment < s.rounds.size(); ++fragment) {
       const auto& round = s.rounds[fragment];
       note_owed(one.owed, fragment, round.work.at(member.id));
@@ -226,13 +239,14 @@ State initial(Options options, Instant now) {
   const auto& founders = state.options.founders;
   state.founders_awaited = {founders.begin(), founders.end()};
   state.next_ordinal = founders.size();
+  state.shards.resize(state.options.shards);
   state.rounds.resize(state.options.fragments);
   state.view.epoch = Epoch{1};
   state.phase_since = now;
   state.ticked = now;
   if (const auto& origin = state.plan.origin) {
     state.origin = origin->revision;
-    state.digest = origin->state;
+    membership::note_saved_state(state, origin->state, origin->shards);
     state.revision = origin->revision;
     for (std::size_t fragment = 0; fragment < state.rounds.size(); ++fragment)
       state.rounds[fragment].step = (origin->versions.empty() ? origin->step : origin->versions[fragment]).next();
@@ -253,14 +267,16 @@ State restore(Options options, const Snapshot& snapshot, Instant now) {
   for (const auto& kept : snapshot.members) {
     const auto& member = kept.member;
     Peer peer;
-    peer.hello = Hello{PROTOCOL_VERSION, state.options.run, member.id, member.name, member.lanes, kept.pid};
+    peer.hello =
+        Hello{PROTOCOL_VERSION, state.options.run, member.id, member.name, member.lanes, kept.pid, false, kept.shard, kept.replica};
     peer.ordinal = member.ordinal;
     peer.seat = Seat::Member;
     peer.absent = true;
-    peer.since = peer.heard = now;
-    peer.seated = Seated{
-        snapshot.revision, snapshot.digest.value_or(Digest{}), snapshot.layout.value_or(Digest{}), snapshot.elements, kept.trainer_pid,
-        snapshot.data};
+    peer.greeted = peer.since = peer.heard = now;
+    const auto& shard = snapshot.shards.at(kept.shard);
+    peer.seated =
+        Seated{snapshot.revision, shard.state.value_or(Digest{}), shard.layout.value_or(Digest{}), shard.elements, kept.trainer_pid,
+               snapshot.data};
     state.peers.emplace(member.id, std::move(peer));
     if (state.plan.decoupled) {
       for (auto& round : state.rounds) round.work.emplace(member.id, Work{});
@@ -286,11 +302,9 @@ State restore(Options options, const Snapshot& snapshot, Instant now) {
   if (state.finalist && state.peers.contains(*state.finalist)) state.duties[*state.finalist].asked_to_save = now;
   // A state that nothing was trained on and no member holds is founded anew, as when all who held it were lost.
   if (!snapshot.members.empty() || !snapshot.commits.empty()) {
-    state.layout = snapshot.layout;
-    state.elements = snapshot.elements;
     state.data = snapshot.data;
     state.digest = snapshot.digest;
-    state.parts = snapshot.digests;
+    state.shards = snapshot.shards;
   }
   state.revision = snapshot.revision;
   for (std::size_t fragment = 0; fragment < std::min(state.rounds.size(), snapshot.versions.size()); ++fragment)

@@ -42,6 +42,7 @@ struct Origin {
   std::uint64_t tokens = 0;
   std::vector<OuterStep> versions = {};     ///< of each fragment, where they are not all of `step`
   std::set<std::uint64_t> given_back = {};  ///< ranges before the cursor that are in no fragment, as State has them
+  std::vector<Digest> shards = {};          ///< what each shard holds then; empty where that is not known
 };
 
 /// What the manifest says of the rounds and of the run's end, already validated.
@@ -110,9 +111,11 @@ struct Lease {
 
 /// A member's part in the end of the run.
 struct Duty {
-  std::optional<Instant> asked_to_save;  ///< the final state; since when
+  std::optional<Instant> asked_to_save;  ///< the final state; since when. Of a replica its first peer has this and the next
   bool save_failed = false;              ///< it said so; it is asked again when nobody else is left
+  std::optional<std::string> saved;      ///< its shard, under this path
   bool reported = false;                 ///< its part of the final evaluation
+  bool evaluated = false;                ///< and there was something to evaluate
 };
 
 using Phase = RunPhase;
@@ -121,7 +124,7 @@ using Phase = RunPhase;
 struct Operation {
   OperationId id;
   Instant since{};
-  SharedList<Contribution> contributions;  ///< one for each of its members, in its own rank order
+  SharedList<Contribution> contributions;  ///< one for each of its members, in its own rank order; each weighs what its replica does
   std::uint64_t next_sample = 0;
   std::map<PeerId, Vote> votes;
   bool ring = false;
@@ -155,13 +158,14 @@ struct Link {
   Instant measured{};
 };
 
-/// What is known of the links between members. It is no decision: a coordinator that was restarted measures anew.
+/// What is known of the links between members; of a sharded run, between those of the first shard, which stand for the others: the peers of
+/// a replica are near each other. It is no decision: a coordinator that was restarted measures anew.
 struct Topology {
   std::map<std::pair<PeerId, PeerId>, Link> links;  ///< from, to
   /// Pairs that measure now, the smaller id first: since when, and whether on the way back.
   std::map<std::pair<PeerId, PeerId>, std::pair<Instant, bool>> measuring;
   std::map<std::pair<PeerId, PeerId>, PeerId> relayed;  ///< pairs whose lane a third one passes on, the smaller id first
-  std::vector<PeerId> ring;                             ///< the order that operations begin with; who is new goes behind
+  std::vector<std::uint64_t> ring;                      ///< of ordinals: the order that operations begin with; who is new goes behind
   Instant due{};                                        ///< what was measured before is measured again
   bool changed = false;                                 ///< since the ring was last looked for
   bool ring_is_faster = false;                          ///< than sending directly
@@ -170,19 +174,18 @@ struct Topology {
 
 /// The commit of a fragment's version, for members that missed it, and the journal's lines of it, for a journal that lacks them.
 struct Decided {
+  /// What the peers of one shard hold of it.
+  struct Held {
+    Digest state;
+    Digest part;
+  };
   Commit commit;
   std::vector<JournalEvent> lines;
+  std::vector<Held> shards = {};  ///< where there are several; the commit has those of all together
 };
 
 /// What was decided and may not be forgotten: it is on disk before anybody hears of it (law 8). Who is not a member yet is not in it.
 struct Snapshot {
-  /// One peer of a replica, where there are several.
-  struct Part {
-    Member member;
-    std::uint32_t pid = 0;
-    std::uint32_t trainer_pid = 0;
-    std::uint64_t elements = 0;
-  };
   /// Work that a member was told to do, and that is not in all fragments yet.
   struct Owed {
     std::vector<std::uint32_t> fragments = {};  ///< that lack it
@@ -198,7 +201,8 @@ struct Snapshot {
     Owed owed = {};    ///< of the step that is trained
     Owed closed = {};  ///< of the one that is reduced meanwhile
     std::vector<Lease> leases = {};
-    std::vector<Part> parts = {};  ///< by shard
+    std::uint32_t shard = 0;
+    std::string replica = {};
   };
   Epoch epoch;
   std::vector<Kept> members;  ///< in rank order
@@ -210,13 +214,11 @@ struct Snapshot {
   bool restoring = false;
   std::optional<Error> end_cause;
   std::optional<PeerId> finalist;
-  std::optional<Digest> layout;
-  std::uint64_t elements = 0;
   DataIdentity data = {};
   std::optional<Digest> digest;
+  std::vector<membership::Shard> shards;
   Revision revision;
   std::vector<OuterStep> versions;  ///< of each fragment
-  std::vector<Digest> digests;      ///< likewise
   std::uint64_t cursor = 0;
   std::set<std::uint64_t> given_back = {};
   std::vector<std::uint64_t> unused = {};
@@ -225,9 +227,8 @@ struct Snapshot {
   std::uint64_t closed_span = 0;
   std::uint64_t tokens = 0;
   Sequence sequence;
-  OperationId operation;                                     ///< the last one that was started
-  std::vector<Decided> commits;                              ///< the last one of each fragment, in order of their revisions
-  std::map<Digest, std::vector<Digest>> shard_digests = {};  ///< of each digest above, where there are several shards
+  OperationId operation;         ///< the last one that was started
+  std::vector<Decided> commits;  ///< the last one of each fragment, in order of their revisions
 };
 
 /// What a run waits for, and whom, as people read it; empty when it is at work.
@@ -310,13 +311,14 @@ struct State : membership::Roster {
   std::optional<Instant> restoring;
   std::optional<Error> end_cause;  ///< of a run that is over and failed
   Topology topology;
-  std::string incomplete;                   ///< replicas that lack a peer, as people read it
-  Coordinators coordinators;                ///< no decision: whoever serves the run next learns it by itself
-  std::map<PeerId, Duty> duties;            ///< of members, in the end
-  std::optional<PeerId> finalist;           ///< who was asked last to save the final state
-  std::optional<std::string> save_problem;  ///< why that failed last
-  std::optional<Instant> retry_save_at;     ///< when all who were asked could not
-  std::optional<std::string> saved;         ///< path of the final checkpoint
+  std::map<std::uint32_t, View> columns;            ///< the view of each shard, as its peers were last told of it
+  std::map<std::uint64_t, std::uint32_t> attempts;  ///< of replicas whose trainers began their step anew: how often; by ordinal
+  Coordinators coordinators;                        ///< no decision: whoever serves the run next learns it by itself
+  std::map<PeerId, Duty> duties;                    ///< of members, in the end
+  std::optional<PeerId> finalist;                   ///< who was asked last to save the final state
+  std::optional<std::string> save_problem;          ///< why that failed last
+  std::optional<Instant> retry_save_at;             ///< when all who were asked could not
+  std::optional<std::string> saved;                 ///< path of the final checkpoint
   Instant saved_at{};
   std::vector<FinalReport> final_reports;  ///< a problem begins with the name of whose it is
   Wait waiting;                            ///< what was last recorded

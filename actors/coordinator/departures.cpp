@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "actors/coordinator/columns.hpp"
 #include "actors/coordinator/operations.hpp"
 #include "actors/coordinator/samples.hpp"
 #include "actors/coordinator/topology_machine.hpp"
@@ -13,7 +14,7 @@ namespace prime::coordinator {
 void Departures::note_loss(Instant heard) {
   auto& losses = state_.losses;
   if (losses.lost == 0 || heard - losses.since > state_.options.heartbeat_limit)
-    losses = Losses{heard, static_cast<std::uint32_t>(state_.view.members.size() - seats_.members().size()), 0};
+    losses = Losses{heard, static_cast<std::uint32_t>(replicas(state_) - seats_.members().size() / state_.options.shards), 0};
   const bool known = losses.correlated();
   ++losses.lost;
   if (known || !losses.correlated() || state_.phase >= Phase::Finishing) return;
@@ -57,6 +58,9 @@ bool Departures::settle() {
     state_.duties.erase(id);
     state_.leases.erase(id);
   }
+  std::erase_if(state_.attempts, [&](const auto& entry) {
+    return std::ranges::none_of(state_.view.members, [&](const Member& member) { return member.ordinal == entry.first; });
+  });
   // Why their links broke is known now: the next try of the reduce has nothing else to wait for.
   auto& tries = state_.tries;
   std::erase_if(tries.link_failures,

@@ -4,17 +4,22 @@
 
 #include <map>
 
+#include "actors/coordinator/columns.hpp"
 #include "actors/coordinator/waits.hpp"
 
 namespace prime::coordinator {
 
-/// Equal parts for the members to whom it applies, in rank order.
+/// Equal parts for the members to whom it applies, in rank order. The peers of a replica evaluate one part together.
 template <class Predicate>
 std::map<PeerId, HeldOutShare> shares_of(const State& state, Predicate predicate) {
   std::map<PeerId, HeldOutShare> shares;
   std::uint32_t count = 0;
-  for (const auto& member : state.view.members)
-    if (applies(state, member.id, predicate)) shares[member.id].index = count++;
+  for (std::size_t rank = 0; rank < replicas(state); ++rank) {
+    const auto replica = replica_at(state, rank);
+    if (!applies(state, replica.front().id, predicate)) continue;
+    for (const auto& member : replica) shares[member.id].index = count;
+    ++count;
+  }
   for (auto& [id, share] : shares) share.of = count;
   return shares;
 }

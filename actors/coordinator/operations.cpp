@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "actors/coordinator/columns.hpp"
 #include "actors/coordinator/commits.hpp"
 #include "actors/coordinator/departures.hpp"
 #include "actors/coordinator/outer_step_machine.hpp"
@@ -21,14 +22,28 @@ bool takes_ring(const State& state, Round& round) {
   return (state.plan.schedule == Schedule::Ring || fits) && !std::exchange(round.ring_overdue, false);
 }
 
-Operation next_operation(State& state, Round& round, const SharedList<Member>& members, Instant now, Effects& effects) {
-  std::vector<Contribution> contributions;
-  for (const auto& member : members) {
-    auto& peer = state.peers.at(member.id);
+/// What the peers of a replica weigh together; nothing while one of them has yet to bring its work.
+std::uint64_t weight_of(const Round& round, std::span<const Member> replica) {
+  std::uint64_t weight = 0;
+  for (const auto& member : replica) {
     const auto* brought = round.brings(member.id);
+    if (brought == nullptr || brought->weight == 0) return 0;
+    weight += brought->weight;
+  }
+  return weight;
+}
+
+Operation next_operation(State& state, Round& round, const SharedList<Member>& members, Instant now, Effects& effects) {
+  const std::span all{members.list()};
+  const auto shards = state.options.shards;
+  std::vector<Contribution> contributions;
+  for (std::size_t at = 0; at < all.size(); ++at) {
+    const auto& member = all[at];
+    auto& peer = state.peers.at(member.id);
     const auto& work = round.work.at(member.id);
     if (state.moving == 0) membership::begin_transfer(peer, now);
-    contributions.push_back(Contribution{member.id, brought == nullptr ? 0 : brought->weight});
+    const auto weight = at % shards == 0 ? weight_of(round, all.subspan(at, shards)) : contributions.back().weight;
+    contributions.push_back(Contribution{member.id, weight});
     if (round.closed.empty() && work.awaited()) effects.emplace_back(events::PeerLate{membership::who(peer), round.step, work.begun});
   }
   state.sequence = state.sequence.next();
@@ -52,25 +67,41 @@ Operation take(State& state, Round& round, Instant now) {
   return operation;
 }
 
-/// All have voted and differ: the largest group stands, the oldest one decides a draw; the others go.
+/// What all peers of each shard have voted for, by shard; nothing where some of one shard differ.
+std::optional<std::vector<Digest>> agreed(const State& state, const std::map<PeerId, Vote>& votes) {
+  std::vector<std::optional<Digest>> parts(state.options.shards);
+  for (const auto& [id, vote] : votes) {
+    auto& part = parts[state.peers.at(id).hello.shard];
+    if (part.value_or(vote.state) != vote.state) return std::nullopt;
+    part = vote.state;
+  }
+  std::vector<Digest> all;
+  for (const auto& part : parts) all.push_back(part.value_or(Digest{}));
+  return all;
+}
+
+/// All have voted and some of one shard differ: the largest group of each stands, the oldest one decides a draw; the others go.
 void settle_parity(State& state, const std::map<PeerId, Vote>& votes, Instant now, Effects& effects) {
-  std::map<Digest, std::uint32_t> groups;
-  for (const auto& [id, vote] : votes) ++groups[vote.state];
-  Digest winner;
-  std::uint32_t best = 0;
-  for (const auto& member : state.view.members) {  // in order of age
+  const auto shard_of = [&](PeerId id) { return state.peers.at(id).hello.shard; };
+  std::map<std::pair<std::uint32_t, Digest>, std::uint32_t> groups;
+  for (const auto& [id, vote] : votes) ++groups[{shard_of(id), vote.state}];
+  std::map<std::uint32_t, std::pair<std::uint32_t, Digest>> winners;  // by shard: how many, and of what
+  for (const auto& member : state.view.members) {                     // in order of age
     const auto vote = votes.find(member.id);
     if (vote == votes.end()) continue;
     const auto& digest = vote->second.state;
-    if (groups.at(digest) > best) {
-      best = groups.at(digest);
+    const auto count = groups.at({shard_of(member.id), digest});
+    if (auto& [best, winner] = winners[shard_of(member.id)]; count > best) {
+      best = count;
       winner = digest;
     }
   }
+  std::vector<PeerId> others;
+  for (const auto& [id, vote] : votes)
+    if (vote.state != winners.at(shard_of(id)).second) others.push_back(id);
   abort(state, AbortCause::VotesDiffer, {}, now, effects);
   Departures departures{state, now, effects};
-  for (const auto& [id, vote] : votes)
-    if (vote.state != winner) departures.dismiss(id, Error{ErrorName::ParityBroken, "its result differs from that of the others"});
+  for (const auto id : others) departures.dismiss(id, Error{ErrorName::ParityBroken, "its result differs from that of the others"});
 }
 
 /// What the peers are told of it, for people.
@@ -158,21 +189,27 @@ void start(State& state, Round& round, Instant now, Effects& effects) {
   topology::arrange(state, effects);
   const auto members = topology::in_ring_order(state);
   auto operation = next_operation(state, round, members, now, effects);
-  effects.emplace_back(events::ReduceStarted{round.step, operation.id, state.view.epoch, members.size()});
+  effects.emplace_back(events::ReduceStarted{round.step, operation.id, state.view.epoch, replicas(state)});
   StartReduce message{.op = operation.id,
                       .step = round.step,
                       .base = state.revision,
-                      .view = state.view,
-                      .contributions = operation.contributions,
-                      .elements = state.elements,
+                      .view = {},
+                      .contributions = {},
                       .next_sample = operation.next_sample,
                       .fragment = fragment_of(state, round),
                       .ring = operation.ring,
                       .radii = radii_of(state, round, operation)};
-  const auto links = topology::direct_links(state, members);
-  for (std::size_t rank = 0; rank < members.size(); ++rank) {
-    if (links) message.relays = relay_order(*links, rank);
-    effects.emplace_back(Send{members[rank].id, message});
+  const auto shards = state.options.shards;
+  const auto links = topology::direct_links(state, column_of(members, 0, shards));
+  std::vector<SharedList<Contribution>> columns;
+  for (std::uint32_t shard = 0; shard < shards; ++shard) columns.push_back(column_of(operation.contributions, shard, shards));
+  for (std::size_t at = 0; at < members.size(); ++at) {
+    const auto& peer = state.peers.at(members[at].id);
+    message.view = view_for(state, members[at].id);
+    message.contributions = columns[peer.hello.shard];
+    message.elements = state.shard_of(peer).elements;
+    if (links) message.relays = relay_order(*links, at / shards);
+    effects.emplace_back(Send{members[at].id, message});
   }
   if (state.in_flight() > 0) effects.emplace_back(Probe::ReducesBesideAnother);
   round.operation = std::move(operation);
@@ -190,13 +227,14 @@ std::string vote(State& state, PeerId from, const Vote& message, Instant now, Ef
   peer.transfer.last = now;
   if (const auto missing = round->operation->contributions.size() - votes.size(); missing > 0)
     return "votes are missing: " + std::to_string(missing);
-  if (std::ranges::any_of(votes, [&](const auto& entry) { return entry.second.state != message.state; })) {
+  const auto parts = agreed(state, votes);
+  if (!parts) {
     settle_parity(state, std::map{votes}, now, effects);
     return "the votes differ";
   }
   const auto fragment = static_cast<std::uint32_t>(round - state.rounds.data());
   const auto operation = take(state, *round, now);
-  if (commits::apply(state, operation, fragment, message.state, now, effects)) outer_step::complete(state, operation, now, effects);
+  if (commits::apply(state, operation, fragment, *parts, now, effects)) outer_step::complete(state, operation, now, effects);
   membership::refresh_fetches(state, now, effects);
   return "all voted for the same digest";
 }
@@ -241,7 +279,7 @@ std::string in_doubt(State& state, PeerId from, const InDoubt& message, Effects&
   const auto decided =
       std::ranges::find_if(state.rounds, [&](const Round& round) { return round.last && round.last->commit.op == message.op; });
   if (decided != state.rounds.end()) {
-    effects.emplace_back(Send{from, decided->last->commit});
+    effects.emplace_back(Send{from, commits::told_to(state, *decided->last, from)});
     effects.emplace_back(Probe::DoubtCommitted);
     return "it was committed";
   }
@@ -258,7 +296,7 @@ std::string in_doubt(State& state, PeerId from, const InDoubt& message, Effects&
 
 bool answer_returned(State& state, PeerId member, const std::string& name, Instant now, Effects& effects) {
   // First of all, since a commit that it has not heard of is not void.
-  for (auto& decided : commits::in_order(state)) effects.emplace_back(Send{member, std::move(decided.commit)});
+  for (const auto& decided : commits::in_order(state)) effects.emplace_back(Send{member, commits::told_to(state, decided, member)});
   const auto voted = [&](const Round& round) { return !round.operation || round.operation->votes.contains(member); };
   if (state.in_flight() > 0 && std::ranges::all_of(state.rounds, voted)) return false;
   abort(state, AbortCause::PeerAway, {member, name}, now, effects);
@@ -280,7 +318,7 @@ bool give_up_overdue(State& state, Instant now, Effects& effects) {
   abort(state, AbortCause::DeadlinePassed, {}, now, effects);
   Departures departures{state, now, effects};
   for (const auto id : mute)
-    if (!membership::is_needed(state, id, now))
+    if (state.peers.contains(id) && !membership::is_needed(state, id, now))
       departures.dismiss(id, Error{ErrorName::DeadlineExceeded, "no vote, and nothing of the reduce moved for " +
                                                                     format_duration(state.options.deadline) + " (`sync.deadline`)"});
   return true;

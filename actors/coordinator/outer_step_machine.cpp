@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "actors/coordinator/closed_step.hpp"
+#include "actors/coordinator/columns.hpp"
 #include "actors/coordinator/decoupled.hpp"
 #include "actors/coordinator/departures.hpp"
 #include "actors/coordinator/evaluation.hpp"
@@ -20,9 +21,18 @@ namespace {
 
 /// Those that are members, or would be if there were a quorum.
 std::size_t caught_up(const State& state) {
-  return static_cast<std::size_t>(std::count_if(state.peers.begin(), state.peers.end(), [](const auto& entry) {
+  const auto peers = std::count_if(state.peers.begin(), state.peers.end(), [](const auto& entry) {
     return entry.second.seat == Seat::CaughtUp || entry.second.seat == Seat::Member;
-  }));
+  });
+  return static_cast<std::size_t>(peers) / state.options.shards;
+}
+
+/// Whether those who wait to be admitted hold all shards of what was trained.
+bool joiners_hold_it(const State& state) {
+  std::set<std::uint32_t> held;
+  for (const auto& [id, peer] : state.peers)
+    if (peer.seat == Seat::CaughtUp) held.insert(peer.hello.shard);
+  return held.size() == state.options.shards;
 }
 
 /// Few peers are an effect: what the last one went with is the cause, as far as anybody here knows it.
@@ -34,11 +44,11 @@ Error too_few(const State& state, std::string what) {
 /// Whoever came in the places of the lost, or did not in time: the run goes on.
 void end_pause(State& state, Effects& effects) {
   if (!std::exchange(state.pause, std::nullopt)) return;
-  effects.emplace_back(events::PauseEnded{state.view.members.size()});
+  effects.emplace_back(events::PauseEnded{replicas(state)});
 }
 
 void advance_waiting(State& state, Instant now, Effects& effects) {
-  const auto members = static_cast<std::uint32_t>(state.view.members.size());
+  const auto members = static_cast<std::uint32_t>(replicas(state));
   const bool begun = state.is_under_way();  // when too many peers went
   if (state.pause && now - state.pause->since > state.plan.wait_limit) end_pause(state, effects);
   const auto wanted = quorum_of_members(state);
@@ -49,19 +59,19 @@ void advance_waiting(State& state, Instant now, Effects& effects) {
     else if (!state.paused_by_owner) begin_step(state, state.step(), now, effects);
     return;
   }
-  const bool state_lost =
-      !state.restoring && state.has_trained() && members == 0 &&
-      std::none_of(state.peers.begin(), state.peers.end(), [](const auto& entry) { return entry.second.seat == Seat::CaughtUp; });
+  const bool state_lost = !state.restoring && state.has_trained() && members == 0 && !joiners_hold_it(state);
   if (state_lost)
     run_end::end(state, too_few(state, "the last peer that held revision " + std::to_string(state.revision.value) + " is gone"), now,
                  effects);
   else if (begun && members == 1 && state.plan.stop_when_alone)
     run_end::end(state, too_few(state, "one peer is left and the manifest says `sync.alone: stop`"), now, effects);
-  else if (!state.pause && !state.paused_by_owner && now - state.phase_since > state.plan.wait_limit)
+  else if (!state.pause && !state.paused_by_owner && now - state.phase_since > state.plan.wait_limit) {
+    const auto lacking = incomplete(state);
     run_end::end(state,
                  too_few(state, std::to_string(caught_up(state)) + " of " + std::to_string(wanted) + " after " +
-                                    format_duration(state.plan.wait_limit) + (state.incomplete.empty() ? "" : "; " + state.incomplete)),
+                                    format_duration(state.plan.wait_limit) + (lacking.empty() ? "" : "; " + lacking)),
                  now, effects);
+  }
 }
 
 /// An absent one would hear of the reduce before it hears what became of the last one.
@@ -76,11 +86,14 @@ void note_quorum(State& state, Instant now) {
   const auto& plan = state.plan;
   if (plan.quorum == 0) return;
   const bool all_here = members_who(state, [](const Peer& p) { return p.absent; }).empty();
-  const auto wanted = std::max<std::size_t>(plan.min_peers, std::min<std::size_t>(plan.quorum, state.view.members.size()));
-  const auto is_there = [](const auto& entry) { return entry.second.ready && entry.second.ready->weight > 0; };
+  const auto wanted = std::max<std::size_t>(plan.min_peers, std::min<std::size_t>(plan.quorum, replicas(state)));
   for (auto& round : state.rounds) {
     if (round.operation) continue;  // another try needs no other grace
-    const auto there = static_cast<std::size_t>(std::ranges::count_if(round.work, is_there));
+    const auto is_there = [&](PeerId member) {
+      const auto& ready = round.work.at(member).ready;
+      return ready && ready->weight > 0;
+    };
+    const auto there = count_replicas(state, is_there);
     if (!all_here || there < wanted) round.quorum_since.reset();
     else if (!round.quorum_since) round.quorum_since = now;
   }
@@ -111,7 +124,7 @@ void reduce_when_due(State& state, Instant now, Effects& effects) {
 }
 
 void advance_training(State& state, Instant now, Effects& effects) {
-  if (state.view.members.size() < quorum_of_members(state)) {
+  if (replicas(state) < quorum_of_members(state)) {
     set_phase(state, Phase::Waiting, now);
     return;
   }
@@ -165,6 +178,12 @@ void note_ready(State& state, PeerId from, const Ready& message, bool contribute
   }
 }
 
+/// The trainers of its replica were told by now to begin anew.
+bool is_of_void_attempt(const State& state, const Peer& peer, const Ready& message) {
+  const auto attempt = state.attempts.find(peer.ordinal);
+  return attempt != state.attempts.end() && message.attempt < attempt->second && message.weight > 0;
+}
+
 /// Each length is one, and there are as many as others have told.
 bool has_fitting_lengths(const State& state, const Ready& message) {
   const auto is_length = [](Real each) { return std::isfinite(each.value()) && each.value() >= 0; };
@@ -192,6 +211,10 @@ std::string ready(State& state, PeerId from, const Ready& message, Instant now, 
     return "lengths that do not fit";
   }
   if (state.plan.decoupled) return decoupled::published(state, from, message, now, effects);
+  if (is_of_void_attempt(state, peer, message)) {
+    effects.emplace_back(Probe::ReadyOfVoidAttempt);
+    return "a readiness of an attempt that is void";
+  }
   if (note_closed(state, from, message)) {
     effects.emplace_back(ready_event(peer, message));
     return peer.hello.name + " says again what it has made of a closed step";
@@ -230,9 +253,48 @@ std::string ready(State& state, PeerId from, const Ready& message, Instant now, 
   return peer.hello.name + " is ready for step " + std::to_string(message.step.value);
 }
 
+std::string trainer_restarted(State& state, PeerId from, const TrainerRestarted& message, Effects& effects) {
+  const auto& peer = state.peers.at(from);
+  if (state.options.shards == 1) return "a trainer begins its step anew";
+  if (peer.seat != Seat::Member) return "a trainer of who is no member was started again";
+  const auto rank = rank_of(state, from);
+  const auto replica = replica_at(state, rank);
+  const auto known = state.attempts.find(peer.ordinal);
+  const auto attempt = known == state.attempts.end() ? 0 : known->second;
+  const Work* begun = nullptr;
+  for (const auto& round : state.rounds) {
+    const auto& work = round.work.at(from);
+    const auto lacks = [&](const Member& member) { return !round.work.at(member.id).ready; };
+    if (work.contributes && work.begun == message.step && std::ranges::any_of(replica, lacks)) begun = &work;
+  }
+  if (begun == nullptr || message.attempt < attempt) return "a trainer was started again, and the others of its replica need not be";
+  state.attempts[peer.ordinal] = std::max(attempt, message.attempt) + 1;
+  for (auto& round : state.rounds) {
+    const auto lacks = [&](const Member& member) { return !round.work.at(member.id).ready; };
+    if (std::ranges::none_of(replica, lacks)) continue;  // what all have contributed stays
+    for (const auto& member : replica) round.work.at(member.id).ready.reset();
+  }
+  state.collection.unready = replicas(state) * state.options.shards;  // looked at anew
+  for (const auto& member : replica)
+    effects.emplace_back(Send{member.id, BeginStep{.view = view_for(state, member.id),
+                                                   .step = begun->begun,
+                                                   .base = state.revision,
+                                                   .rank = rank,
+                                                   .first_sample = begun->first_sample,
+                                                   .attempt = state.attempts.at(peer.ordinal),
+                                                   .fragments = lacking(state, member.id)}});
+  return peer.hello.replica + " begins step " + std::to_string(message.step.value) + " anew";
+}
+
 void stop(State& state, const std::string& why, Instant now, Effects& effects) {
   operations::abort(state, AbortCause::RunStopped, {}, now, effects);
   run_end::stop(state, Error{ErrorName::RunStopped, why + ", after outer step " + std::to_string(state.made.value)}, now, effects);
+}
+
+std::vector<Digest> states_of(const State& state) {
+  std::vector<Digest> states;
+  for (const auto& shard : state.shards) states.push_back(*shard.state);
+  return states;
 }
 
 void complete(State& state, const Operation& last, Instant now, Effects& effects) {
@@ -247,8 +309,8 @@ void complete(State& state, const Operation& last, Instant now, Effects& effects
   }
   const auto every = state.plan.checkpoint_every;
   if (state.plan.on_correlated_loss == LossPolicy::RollBack && every > 0 && step.value % every == 0)
-    state.checkpoint =
-        Origin{state.revision, step, *state.digest, state.cursor, state.tokens, {}, {state.unused.begin(), state.unused.end()}};
+    state.checkpoint = Origin{
+        state.revision, step, *state.digest, state.cursor, state.tokens, {}, {state.unused.begin(), state.unused.end()}, states_of(state)};
   if (step.value >= state.plan.outer_steps) return run_end::finish(state, now, effects);
   if (state.plan.decoupled) {
     state.tries = {};
@@ -288,7 +350,7 @@ std::string returned(State& state, PeerId from, const Hello& message, Instant no
   }
   if (voted && !state.has_closed()) return message.name + " is back, and has voted";
   peer.since = now;
-  const auto rank = static_cast<std::uint32_t>(std::ranges::find(state.view.members, from, &Member::id) - state.view.members.begin());
+  const auto rank = rank_of(state, from);
   if (!voted) ask_for_closed(state, from, rank, effects);
   const bool contributes = !is_through(state, from);
   const bool only_closed = !contributes && has_closed_work(state, from);
@@ -305,8 +367,10 @@ std::string returned(State& state, PeerId from, const Hello& message, Instant no
   } else if (state.is_under_way() && !only_closed) {
     const auto at_it = [&](const Work& w) { return w.contributes && w.begun == begun.begun; };
     auto shares = evaluates_step(state) ? shares_of(state, at_it) : std::map<PeerId, HeldOutShare>{};
-    effects.emplace_back(Send{from, BeginStep{state.view, begun.begun, state.revision, contributes, rank, begun.first_sample, 0,
-                                              shares[from], contributes && has_closed_work(state, from), lacking(state, from)}});
+    const auto attempt = state.attempts.find(peer.ordinal);
+    effects.emplace_back(Send{from, BeginStep{view_for(state, from), begun.begun, state.revision, contributes, rank, begun.first_sample,
+                                              attempt == state.attempts.end() ? 0 : attempt->second, shares[from],
+                                              contributes && has_closed_work(state, from), lacking(state, from)}});
   }
   return message.name + " is back";
 }
@@ -334,10 +398,11 @@ void admit(State& state, Instant now, Effects& effects) {
   if (state.is_between_fragments()) effects.emplace_back(Probe::AdmittedBetweenFragments);
   if (!begun) return;
   if (state.plan.decoupled) return decoupled::admitted(state, admitted, effects);
-  for (std::uint32_t rank = 0; rank < state.view.members.size(); ++rank) {
-    const auto id = state.view.members[rank].id;
+  for (std::size_t at = 0; at < state.view.members.size(); ++at) {
+    const auto id = state.view.members[at].id;
     if (std::ranges::find(admitted, id) == admitted.end()) continue;
-    effects.emplace_back(Send{id, BeginStep{state.view, step, state.revision, false, rank, 0}});
+    const auto rank = static_cast<std::uint32_t>(at / state.options.shards);
+    effects.emplace_back(Send{id, BeginStep{view_for(state, id), step, state.revision, false, rank, 0}});
   }
 }
 

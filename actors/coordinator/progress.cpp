@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "actors/coordinator/columns.hpp"
 #include "actors/coordinator/waits.hpp"
 #include "actors/membership/membership_machine.hpp"
 #include "kernels/codec/codec.hpp"
@@ -17,19 +18,21 @@ constexpr Duration TOLD_EVERY = 10s;
 constexpr std::size_t TOLD_AT_MOST = 16;
 /// What one member sends and receives for the operations in flight, and those that ended beside them: its inputs of the others' segments,
 /// and the results.
-std::uint64_t reduce_bytes(const State& state) {
-  const std::uint64_t world = state.view.members.size();
+std::uint64_t reduce_bytes(const State& state, const Peer& peer) {
+  const std::uint64_t world = replicas(state);
   if (world < 2) return 0;
-  const auto bytes =
-      kernels::encoded_bytes(state.plan.codec, state.elements) + kernels::encoded_bytes(state.plan.result_codec, state.elements);
+  const auto elements = state.shard_of(peer).elements;
+  const auto bytes = kernels::encoded_bytes(state.plan.codec, elements) + kernels::encoded_bytes(state.plan.result_codec, elements);
   return state.moving * 2 * (world - 1) * (bytes / state.options.fragments / world);
 }
 
 /// The members without a vote, those first that have moved least.
 std::vector<Transfer> behind_in_reduce(const State& state, Instant now) {
   std::vector<Transfer> behind;
-  for (const auto& member : state.view.members)
-    if (lacks_vote(state, member.id)) behind.push_back(membership::transfer_of(state.peers.at(member.id), reduce_bytes(state), now));
+  for (const auto& member : state.view.members) {
+    const auto& peer = state.peers.at(member.id);
+    if (lacks_vote(state, member.id)) behind.push_back(membership::transfer_of(peer, reduce_bytes(state, peer), now));
+  }
   std::ranges::stable_sort(behind, {}, &Transfer::moved_bytes);
   return behind;
 }

@@ -3,6 +3,7 @@
 #include "actors/coordinator/departures.hpp"
 #include "actors/coordinator/operations.hpp"
 #include "actors/coordinator/waits.hpp"
+#include "actors/membership/replicas.hpp"
 
 namespace prime::coordinator::rollback {
 
@@ -30,13 +31,12 @@ void roll_back(State& state, Instant now, Effects& effects) {
   for (const auto id : all) departures.dismiss(id, cause(to.step));
   departures.settle();
   state.revision = to.revision;
-  state.digest = to.state;
+  membership::note_saved_state(state, to.state, to.shards);
   for (auto& round : state.rounds) {
     round.step = to.step.next();
     if (round.last) round.last->lines.clear();  // of a revision that is void now
   }
   state.made = to.step;
-  state.parts.clear();
   state.cursor = to.next_sample;
   state.given_back = to.given_back;
   state.unused.assign(to.given_back.begin(), to.given_back.end());

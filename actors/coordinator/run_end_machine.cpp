@@ -2,10 +2,12 @@
 
 #include <algorithm>
 
+#include "actors/coordinator/columns.hpp"
 #include "actors/coordinator/departures.hpp"
 #include "actors/coordinator/evaluation.hpp"
 #include "actors/coordinator/step_begin.hpp"
 #include "actors/membership/membership_machine.hpp"
+#include "actors/membership/replicas.hpp"
 
 namespace prime::coordinator::run_end {
 namespace {
@@ -24,21 +26,27 @@ std::map<PeerId, HeldOutShare> final_shares(const State& state) {
   return shares_of(state, [&](const Peer& p) { return !any || free(p); });
 }
 
+/// The peers of its replica, which save a model together: the first of them stands for it.
+std::span<const Member> replica_of(const State& state, PeerId member) { return replica_at(state, rank_of(state, member)); }
+PeerId lead_of(const State& state, PeerId member) { return state.options.shards == 1 ? member : replica_of(state, member).front().id; }
+
 RunDone news_for(const State& state, PeerId member, const std::map<PeerId, HeldOutShare>& shares) {
   const auto share = shares.find(member);
-  return {state.made, state.revision, *state.digest, state.finalist == member && !state.saved,
-          share == shares.end() ? HeldOutShare{} : share->second};
+  return {state.made, state.revision, *state.shard_of(state.peers.at(member)).state,
+          state.finalist == lead_of(state, member) && !state.saved, share == shares.end() ? HeldOutShare{} : share->second};
 }
 
 /// Who has not been asked yet: one that is here before one that has yet to come back, and one that is free before one that is late.
 std::optional<PeerId> next_to_save(const State& state) {
   std::optional<PeerId> best;
   int best_rank = 0;
-  for (const auto& member : state.view.members) {
-    const auto& peer = state.peers.at(member.id);
-    const int rank = (peer.absent ? 2 : 0) + (is_free(state, member.id) ? 0 : 1);
-    if (duty_of(state, member.id).asked_to_save || (best && rank >= best_rank)) continue;
-    best = member.id;
+  for (std::size_t at = 0; at < replicas(state); ++at) {
+    const auto replica = replica_at(state, at);
+    const auto lead = replica.front().id;
+    const bool absent = std::ranges::any_of(replica, [&](const Member& member) { return state.peers.at(member.id).absent; });
+    const int rank = (absent ? 2 : 0) + (is_free(state, lead) ? 0 : 1);
+    if (duty_of(state, lead).asked_to_save || (best && rank >= best_rank)) continue;
+    best = lead;
     best_rank = rank;
   }
   return best;
@@ -54,7 +62,10 @@ void ask_to_save(State& state, PeerId id, Instant now, Effects& effects) {
   duty.asked_to_save = now;
   duty.save_failed = false;
   state.finalist = id;
-  effects.emplace_back(Send{id, told(state, id)});
+  for (const auto& member : replica_of(state, id)) {
+    state.duties[member.id].saved.reset();  // it says it again
+    effects.emplace_back(Send{member.id, told(state, member.id)});
+  }
 }
 
 /// Every member was asked and could not.
@@ -88,6 +99,9 @@ void see_to_saving(State& state, Instant now, Effects& effects) {
   else if (!is_being_saved(state)) ask_all_again(state, now, effects);
 }
 
+/// A model is saved as a whole, or it is not: that is told of its replica.
+Who as_one(const State& state, PeerId lead) { return {lead, membership::party(state.peers.at(lead).hello)}; }
+
 void report(State& state, const std::string& missing, Effects& effects) {
   HeldOutSum sum;
   std::string sample;
@@ -114,7 +128,7 @@ void conclude(State& state, const std::string& missing, Instant now, Effects& ef
 }  // namespace
 
 Duration save_limit(const State& state) {
-  const auto bytes = state.elements * 2 * sizeof(float);  // parameters and momentum
+  const auto bytes = state.elements() * 2 * sizeof(float);  // parameters and momentum
   return SAVE_OVERHEAD + std::chrono::seconds{static_cast<std::int64_t>(bytes / SAVE_BYTES_PER_S)};
 }
 
@@ -139,26 +153,38 @@ void finish(State& state, Instant now, Effects& effects) {
 
 std::string state_saved(State& state, PeerId from, const StateSaved& message, Instant now, Effects& effects) {
   auto& peer = state.peers.at(from);
-  if (state.phase != Phase::Finishing || state.saved) return "a checkpoint that nobody waits for";
+  if (state.phase != Phase::Finishing || state.saved || peer.seat != Seat::Member) return "a checkpoint that nobody waits for";
+  const auto lead = lead_of(state, from);
   if (!message.problem.empty()) {
-    state.duties[from].save_failed = true;
+    state.duties[lead].save_failed = true;
     state.save_problem = peer.hello.name + ": " + message.problem;
-    effects.emplace_back(events::FinalSaveFailed{membership::who(peer), Cause{message.problem}});
+    effects.emplace_back(events::FinalSaveFailed{as_one(state, lead), Cause{message.problem}});
     return "another one is asked to save the final state";
   }
-  state.finalist = from;
-  state.saved = message.checkpoint;
+  state.duties[from].saved = message.checkpoint;
+  const auto has_saved = [&](const Member& member) { return duty_of(state, member.id).saved.has_value(); };
+  if (!std::ranges::all_of(replica_of(state, from), has_saved)) return "the other shards are yet to be saved";
+  state.finalist = lead;
+  state.saved = state.duties[lead].saved;
   state.saved_at = now;
   state.safe = true;
-  effects.emplace_back(events::FinalStateSaved{membership::who(peer), message.checkpoint});
+  effects.emplace_back(events::FinalStateSaved{as_one(state, lead), *state.saved});
   return "the final state is saved";
+}
+
+/// The peers of a replica evaluate together: one of them counts.
+bool was_evaluated(const State& state, PeerId member) {
+  if (state.options.shards == 1 || state.peers.at(member).seat != Seat::Member) return false;
+  return std::ranges::any_of(replica_of(state, member), [&](const Member& each) { return duty_of(state, each.id).evaluated; });
 }
 
 std::string final_report(State& state, PeerId from, const FinalReport& message) {
   auto& peer = state.peers.at(from);
   if (state.phase != Phase::Finishing || duty_of(state, from).reported) return "a report that nobody waits for";
   state.duties[from].reported = true;
-  state.final_reports.push_back({message.held_out, message.sample.substr(0, 4096),
+  const bool known = was_evaluated(state, from);
+  state.duties[from].evaluated = message.held_out.tokens > 0;
+  state.final_reports.push_back({known ? HeldOutLoss{} : message.held_out, message.sample.substr(0, 4096),
                                  message.problem.empty() ? "" : peer.hello.name + ": " + message.problem.substr(0, 4096)});
   return peer.hello.name + " has evaluated its part";
 }

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "actors/coordinator/columns.hpp"
 #include "actors/coordinator/evaluation.hpp"
 #include "actors/coordinator/samples.hpp"
 #include "actors/coordinator/topology_machine.hpp"
@@ -16,13 +17,11 @@ template <class Predicate>
 bool promote(State& state, Predicate predicate, Effects& effects) {
   bool promoted = false;
   // Those promoted begin now: nobody is slow before one of them is ready, however long ago the others were.
-  std::uint32_t rank = 0;
-  for (const auto& member : state.view.members) {
-    if (predicate(member.id) && !has_closed_work(state, member.id)) {  // whose work is on its way is not idle
-      begin_for(state, member.id, rank, {}, effects);
-      promoted = true;
-    }
-    ++rank;
+  for (std::size_t rank = 0; rank < replicas(state); ++rank) {
+    const auto member = replica_at(state, rank).front().id;
+    if (!predicate(member) || has_closed_work(state, member)) continue;  // whose work is on its way is not idle
+    begin_for(state, rank, {}, effects);
+    promoted = true;
   }
   if (promoted)
     for (auto& round : state.rounds) round.first_ready.reset();
@@ -50,7 +49,7 @@ Fragments lacking(const State& state, PeerId member) {
 OuterStep step_in_training(const State& state) { return state.collection.begun ? state.collection.step : state.step(); }
 
 std::uint32_t contributing(const State& state) {
-  return static_cast<std::uint32_t>(members_who(state, [](const Work& work) { return work.counts(); }).count);
+  return static_cast<std::uint32_t>(count_replicas(state, [&](PeerId member) { return state.round().work.at(member).counts(); }));
 }
 
 std::uint64_t range_for(State& state, PeerId member) {
@@ -59,25 +58,29 @@ std::uint64_t range_for(State& state, PeerId member) {
   return samples::next_range(state);
 }
 
-void begin_for(State& state, PeerId member, std::uint32_t rank, HeldOutShare evaluate, Effects& effects) {
+void begin_for(State& state, std::size_t rank, HeldOutShare evaluate, Effects& effects) {
   const auto step = state.collection.step;
-  const auto first_sample = range_for(state, member);
-  for (auto& round : state.rounds) {
-    auto& work = round.work.at(member);
-    work = Work{.contributes = round.step <= step,
-                .begun = step,
-                .base = state.revision,
-                .idle_answer_due = work.idle_answer_due,
-                .first_sample = first_sample};
+  const auto replica = replica_at(state, rank);
+  const auto first_sample = range_for(state, replica.front().id);
+  state.attempts.erase(replica.front().ordinal);
+  for (const auto& member : replica) {
+    for (auto& round : state.rounds) {
+      auto& work = round.work.at(member.id);
+      work = Work{.contributes = round.step <= step,
+                  .begun = step,
+                  .base = state.revision,
+                  .idle_answer_due = work.idle_answer_due,
+                  .first_sample = first_sample};
+    }
+    effects.emplace_back(Send{member.id, BeginStep{.view = view_for(state, member.id),
+                                                   .step = step,
+                                                   .base = state.revision,
+                                                   .rank = static_cast<std::uint32_t>(rank),
+                                                   .first_sample = first_sample,
+                                                   .evaluate = evaluate,
+                                                   .overlaps = has_closed_work(state, member.id),
+                                                   .fragments = lacking(state, member.id)}});
   }
-  effects.emplace_back(Send{member, BeginStep{.view = state.view,
-                                              .step = step,
-                                              .base = state.revision,
-                                              .rank = rank,
-                                              .first_sample = first_sample,
-                                              .evaluate = evaluate,
-                                              .overlaps = has_closed_work(state, member),
-                                              .fragments = lacking(state, member)}});
 }
 
 void begin_step(State& state, OuterStep step, Instant now, Effects& effects) {
@@ -95,7 +98,7 @@ void begin_step(State& state, OuterStep step, Instant now, Effects& effects) {
   }
   state.tries = {};
   state.tries.retry_at = now;
-  effects.emplace_back(events::OuterStepBegun{step, state.view.epoch, state.view.members.size()});
+  effects.emplace_back(events::OuterStepBegun{step, state.view.epoch, replicas(state)});
   std::set<PeerId> begin;  // the others are late, and still at an earlier step
   for (const auto& member : state.view.members)
     if (is_through(state, member.id)) begin.insert(member.id);
@@ -103,10 +106,11 @@ void begin_step(State& state, OuterStep step, Instant now, Effects& effects) {
       effects.emplace_back(Probe::WorkInSomeFragments);
   auto shares = evaluates_step(state) ? shares_of(state, [&](const Peer& p) { return begin.contains(p.hello.peer); })
                                       : std::map<PeerId, HeldOutShare>{};
-  for (std::uint32_t rank = 0; rank < state.view.members.size(); ++rank) {
-    const auto id = state.view.members[rank].id;
-    for (auto& round : state.rounds) round.work.at(id).idle_answer_due = false;
-    if (begin.contains(id)) begin_for(state, id, rank, shares[id], effects);
+  for (auto& round : state.rounds)
+    for (auto& [member, work] : round.work) work.idle_answer_due = false;
+  for (std::size_t rank = 0; rank < replicas(state); ++rank) {
+    const auto first = replica_at(state, rank).front().id;
+    if (begin.contains(first)) begin_for(state, rank, shares[first], effects);
   }
   topology::measure(state, now, effects);
 }

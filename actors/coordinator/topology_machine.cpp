@@ -5,6 +5,9 @@
 #include <set>
 #include <tuple>
 
+#include "actors/coordinator/columns.hpp"
+#include "actors/membership/membership_machine.hpp"
+
 namespace prime::coordinator::topology {
 namespace {
 
@@ -15,9 +18,10 @@ constexpr std::uint64_t FASTEST_BYTES_PER_S = 1'000'000'000'000;
 
 using Pair = std::pair<PeerId, PeerId>;
 
-bool measures(const State& state) {
-  return state.plan.measure_links && state.view.members.size() > 1 && state.view.members.size() <= MAX_MEASURED_PEERS;
-}
+bool measures(const State& state) { return state.plan.measure_links && replicas(state) > 1 && replicas(state) <= MAX_MEASURED_PEERS; }
+
+/// Those whose links count, as the ring has them.
+SharedList<Member> measured_members(const State& state) { return column_of(in_ring_order(state), 0, state.options.shards); }
 
 /// When the older one of its two links was measured; the beginning of time when one never was.
 Instant last_measured(const Topology& topology, PeerId a, PeerId b) {
@@ -61,13 +65,13 @@ bool note(Topology& topology, const Pair& pair, const Link& measured) {
 
 /// How fast the links of the ring are, as far as they are known: all, or this one if it is one of them.
 void tell_ring(const State& state, std::optional<Pair> only, Effects& effects) {
-  const auto members = in_ring_order(state);
+  const auto members = measured_members(state);
   for (std::size_t at = 0; at < members.size(); ++at) {
     const auto& next = members[(at + 1) % members.size()];
     const Pair pair{members[at].id, next.id};
     const auto link = state.topology.links.find(pair);
     if (link != state.topology.links.end() && only.value_or(pair) == pair)
-      effects.emplace_back(events::LinkRate{{members[at].id, members[at].name}, next.name, link->second.bytes_per_s});
+      effects.emplace_back(events::LinkRate{membership::who(state.peers.at(members[at].id)), next.name, link->second.bytes_per_s});
   }
 }
 
@@ -87,7 +91,7 @@ void measure(State& state, Instant now, Effects& effects) {
     const Member* b;
   };
   std::vector<Due> due;
-  const auto members = in_ring_order(state);
+  const auto members = measured_members(state);
   for (std::size_t a = 0; a < members.size(); ++a)
     for (std::size_t b = a + 1; b < members.size(); ++b) {
       const auto last = last_measured(topology, members[a].id, members[b].id);
@@ -150,12 +154,13 @@ std::string relayed(State& state, PeerId from, const LaneRelayed& message, Effec
   state.topology.links.erase({message.to, from});
   const bool direct = message.through == PeerId{};
   const auto* const through = name_of(message.through);
+  const auto& peer = state.peers.at(from);
   if (direct) {
     state.topology.relayed.erase(std::minmax(from, message.to));
-    effects.emplace_back(events::LaneDirect{{from, *name}, *to});
+    effects.emplace_back(events::LaneDirect{membership::who(peer), *to});
   } else {
-    state.topology.relayed[std::minmax(from, message.to)] = message.through;
-    effects.emplace_back(events::LaneRelayed{{from, *name}, *to, through == nullptr ? to_string(message.through) : *through});
+    if (peer.hello.shard == 0) state.topology.relayed[std::minmax(from, message.to)] = message.through;
+    effects.emplace_back(events::LaneRelayed{membership::who(peer), *to, through == nullptr ? to_string(message.through) : *through});
   }
   return *name + (direct ? " reaches " + *to + " directly again" : " reaches " + *to + " through another one");
 }
@@ -163,7 +168,7 @@ std::string relayed(State& state, PeerId from, const LaneRelayed& message, Effec
 SharedList<Member> in_ring_order(const State& state) {
   auto members = state.view.members;
   const auto& ring = state.topology.ring;
-  const auto place = [&](const Member& member) { return std::ranges::find(ring, member.id) - ring.begin(); };
+  const auto place = [&](const Member& member) { return std::ranges::find(ring, member.ordinal) - ring.begin(); };
   if (!ring.empty()) std::ranges::stable_sort(members.edit(), {}, place);
   return members;
 }
@@ -184,7 +189,7 @@ std::optional<LinkSpeeds> direct_links(const State& state, const SharedList<Memb
 void arrange(State& state, Effects& effects) {
   auto& topology = state.topology;
   if (!topology.changed || !measures(state)) return;
-  const auto members = in_ring_order(state);
+  const auto members = measured_members(state);
   const auto speeds = speeds_between(state, members);
   if (!speeds) return;
   topology.changed = false;
@@ -203,7 +208,7 @@ void arrange(State& state, Effects& effects) {
   topology.ring.clear();
   std::string order;
   for (const auto place : *better) {
-    topology.ring.push_back(members[place].id);
+    topology.ring.push_back(members[place].ordinal);
     order += (order.empty() ? "" : ", ") + members[place].name;
   }
   topology.reduce_time = {};
@@ -226,7 +231,9 @@ void members_changed(State& state) {
   const auto has_gone = [&](const auto& entry) { return !is_member(entry.first.first) || !is_member(entry.first.second); };
   std::erase_if(topology.relayed, has_gone);
   if (!state.plan.measure_links) return;
-  std::erase_if(topology.ring, [&](PeerId id) { return !is_member(id); });
+  std::erase_if(topology.ring, [&](std::uint64_t ordinal) {
+    return std::ranges::none_of(state.view.members, [&](const Member& member) { return member.ordinal == ordinal; });
+  });
   std::erase_if(topology.links, has_gone);
   std::erase_if(topology.measuring, has_gone);
   topology.changed = true;

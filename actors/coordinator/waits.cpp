@@ -2,11 +2,13 @@
 
 #include <algorithm>
 
+#include "actors/coordinator/columns.hpp"
 #include "actors/coordinator/decoupled.hpp"
 #include "actors/coordinator/progress.hpp"
 #include "actors/coordinator/run_end_machine.hpp"
 #include "actors/coordinator/topology_machine.hpp"
 #include "actors/membership/membership_machine.hpp"
+#include "actors/membership/replicas.hpp"
 
 namespace prime::coordinator {
 
@@ -41,28 +43,55 @@ Instant reducing_since(const State& state) {
 
 namespace {
 
+/// Of the step that the run was rolled back to, what none of those who have come with their checkpoints holds.
+std::string not_brought_back(const State& state) {
+  if (!state.restoring || state.options.shards == 1) return {};
+  std::set<std::uint32_t> held;
+  bool anybody = false;
+  for (const auto& [id, peer] : state.peers) {
+    if (peer.seat == Seat::Greeted || !membership::is_whole(state, peer)) continue;
+    anybody = true;
+    if (peer.seated.revision == state.revision && state.shard_of(peer).state == peer.seated.state) held.insert(peer.hello.shard);
+  }
+  Named nobodys;
+  for (std::uint32_t shard = 0; anybody && shard < state.options.shards; ++shard)
+    if (!held.contains(shard)) nobodys.add(std::to_string(shard));
+  if (nobodys.empty()) return {};
+  return std::string{"nobody holds shard"} + (nobodys.count > 1 ? "s " : " ") + to_string(nobodys) + " of outer step " +
+         std::to_string(state.made.value);
+}
+
+}  // namespace
+
+std::string incomplete(const State& state) {
+  auto text = membership::lacking(state);
+  const auto nowhere = not_brought_back(state);
+  return text + (text.empty() || nowhere.empty() ? "" : ", ") + nowhere;
+}
+
+namespace {
+
 /// Their clocks began at different times; the last one counts.
 Wait wait_for_return(const State& state, const Named& absent, Instant now) {
   Instant heard{};
-  bool others = false;
-  for (const auto& [id, peer] : state.peers) {
+  for (const auto& [id, peer] : state.peers)
     if (peer.absent) heard = std::max(heard, peer.heard);
-    others = others || membership::is_here_with_state(state, peer, now);
-  }
+  const bool others = !membership::is_deserted(state, now);
   const auto& options = state.options;
   auto until = heard + (others ? options.heartbeat_limit : options.return_limit());
   if (others && state.deserted) until = std::min(heard + options.return_limit(), *state.deserted + options.heartbeat_limit);
   if (state.phase == Phase::Waiting && !state.pause && !state.paused_by_owner)
     until = std::min(until, state.phase_since + state.plan.wait_limit);
+  const auto lacking = incomplete(state);
   return {"the return of " + to_string(absent) + (others ? "" : ", since nobody else holds the state") +
-              (state.incomplete.empty() ? "" : "; " + state.incomplete),
+              (lacking.empty() ? "" : "; " + lacking),
           heard, until};
 }
 
 Wait wait_for_peers(const State& state, Instant now) {
   if (const auto absent = members_who(state, [](const Peer& p) { return p.absent; }); !absent.empty())
     return wait_for_return(state, absent, now);
-  const auto members = state.view.members.size();
+  const auto members = replicas(state);
   // Before the first step nobody is admitted without the others.
   const bool first = members == 0 && !state.has_trained();
   std::size_t ready = 0;
@@ -70,12 +99,14 @@ Wait wait_for_peers(const State& state, Instant now) {
   for (const auto& [id, peer] : state.peers)
     if (first && peer.seat == Seat::CaughtUp) ++ready;
     else if (peer.seat != Seat::Member) coming.add(peer.hello.name);
+  ready /= state.options.shards;
+  const auto lacking = incomplete(state);
   const auto& limit = state.plan.wait_limit;
   const bool paused = state.pause && members >= state.plan.min_peers;
   const auto since = state.pause ? std::max(state.pause->since, state.phase_since) : state.phase_since;
   const auto who = (state.options.shards > 1 ? "replicas: " : "peers: ") + std::to_string(first ? ready : members) + " of " +
                    std::to_string(quorum_of_members(state)) + (first ? " are ready" : " are members") +
-                   (coming.empty() ? "" : ", joining: " + to_string(coming)) + (state.incomplete.empty() ? "" : ", " + state.incomplete);
+                   (coming.empty() ? "" : ", joining: " + to_string(coming)) + (lacking.empty() ? "" : ", " + lacking);
   if (state.paused_by_owner && !paused) return {who + "; as long as the run is paused by `primectl pause` it does not give up", since, {}};
   return {who + (paused ? "; paused by the loss of several at once, goes on with these " : "; gives up ") + format_duration(limit) +
               " after the wait began",

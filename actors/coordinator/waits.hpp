@@ -43,6 +43,8 @@ Named members_who(const State& state, Predicate predicate) {
   return list;
 }
 
+/// What is missing before a run can go on: peers of replicas, and shards of a step that it was rolled back to; empty where nothing is.
+[[nodiscard]] std::string incomplete(const State& state);
 /// Whether an operation in flight still lacks its vote.
 [[nodiscard]] bool lacks_vote(const State& state, PeerId member);
 /// Since when the oldest operation in flight is.

@@ -17,9 +17,10 @@ class Departures {
   Departures(const Departures&) = delete;
   Departures& operator=(const Departures&) = delete;
 
-  /// Takes a peer out of its seat; whether it had one. `left` tells a farewell from a loss.
+  /// Takes a peer out of its seat; whether it had one. `left` tells a farewell from a loss. The others of its replica go with it: they are
+  /// told why, and take part anew, unless it left.
   bool remove(PeerId peer, const Error& cause, bool left);
-  /// The same for a peer that is still connected: it is told why and fenced.
+  /// The same for a peer that is still connected: it is told why and fenced, as are the others of its replica.
   bool dismiss(PeerId peer, const Error& cause);
   /// Takes them out of the view, in a new epoch if one of them was a member; which were. Before it the view names who has no seat.
   std::set<PeerId> settle();
@@ -27,6 +28,11 @@ class Departures {
   [[nodiscard]] const std::set<PeerId>& members() const { return members_; }
 
  private:
+  bool take_out(PeerId peer, const Error& cause, bool left, const Error& to_others);
+  void note_gone(const Peer& peer, const Error& cause);
+  [[nodiscard]] bool is_state_lost() const;
+  void forget_state();
+
   Roster& roster_;
   Instant now_;
   Effects& effects_;
@@ -38,8 +44,6 @@ class Departures {
 [[nodiscard]] bool is_farewell(const Error& cause);
 /// How the journal has it.
 [[nodiscard]] JournalEvent gone(Who who, const Error& cause, bool left);
-/// Its id never comes back.
-void note_gone(Roster& roster, PeerId peer, const Error& cause);
 /// What a peer that goes for this cause is told. Who takes part anew while the run waits for its checkpoint is to bring that along,
 /// whatever became of its seat.
 [[nodiscard]] Error told(const Roster& roster, const Error& cause);

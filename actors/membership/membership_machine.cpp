@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "actors/membership/departures.hpp"
+#include "actors/membership/replicas.hpp"
 #include "actors/membership/transfer.hpp"
 #include "kernels/digest/digest.hpp"
 #include "messages/data_listing.hpp"
@@ -18,27 +19,33 @@ void set_seat(Peer& peer, Seat seat, Instant now) {
   peer.since = now;
 }
 
+/// Whether it has what the joiner needs, and is there to give it.
+bool can_give(const Roster& roster, const Peer& peer, const Peer& joiner) {
+  return peer.hello.peer != joiner.hello.peer && peer.hello.shard == joiner.hello.shard && !peer.absent &&
+         holds_current_state(roster, peer);
+}
+
 /// In a large run nobody looks at all the others for each joiner: from its own place in the view it takes the next who holds the state.
 std::optional<PeerId> donor_in_turn(const Roster& roster, const Peer& joiner) {
   const auto& members = roster.view.members;
   for (std::size_t i = 0; i < members.size(); ++i) {
     const auto id = members[(joiner.ordinal + joiner.fetch.attempts + i) % members.size()].id;
-    const auto& peer = roster.peers.at(id);
-    if (id != joiner.hello.peer && !peer.absent && holds_current_state(roster, peer)) return id;
+    if (can_give(roster, roster.peers.at(id), joiner)) return id;
   }
   return std::nullopt;
 }
 
 /// The holder with the fewest fetches on it; the oldest among equals.
-std::optional<PeerId> choose_donor(const Roster& roster, PeerId joiner, PeerId avoid) {
-  if (roster.peers.size() > LOOKED_AT_AFTER_EACH) return donor_in_turn(roster, roster.peers.at(joiner));
+std::optional<PeerId> choose_donor(const Roster& roster, PeerId id_of_joiner, PeerId avoid) {
+  const auto& joiner = roster.peers.at(id_of_joiner);
+  if (roster.peers.size() > LOOKED_AT_AFTER_EACH) return donor_in_turn(roster, joiner);
   std::map<PeerId, std::size_t> fetches;
   for (const auto& [id, peer] : roster.peers)
     if (peer.seat == Seat::Fetching) ++fetches[peer.fetch.donor];
   const Peer* best = nullptr;
   std::size_t best_load = 0;
   for (const auto& [id, peer] : roster.peers) {
-    if (id == joiner || peer.absent || !holds_current_state(roster, peer)) continue;
+    if (!can_give(roster, peer, joiner)) continue;
     const auto counted = fetches.find(id);
     auto load = counted != fetches.end() ? counted->second : 0;
     if (id == avoid) load += roster.peers.size();  // only when there is no other
@@ -57,7 +64,9 @@ std::vector<Member> fetch_relays(const Roster& roster, const Peer& joiner, PeerI
   for (std::size_t i = 0; i < members.size() && relays.size() < MAX_FETCH_RELAYS; ++i) {
     const auto& member = members[(joiner.fetch.attempts * MAX_FETCH_RELAYS + i) % members.size()];
     const auto peer = roster.peers.find(member.id);
-    if (member.id != donor && peer != roster.peers.end() && !peer->second.absent) relays.push_back(member);
+    // Those of its shard have the lanes to each other.
+    const bool may_relay = peer != roster.peers.end() && !peer->second.absent && peer->second.hello.shard == joiner.hello.shard;
+    if (member.id != donor && may_relay) relays.push_back(member);
   }
   return relays;
 }
@@ -77,36 +86,64 @@ void look_for(Peer& peer, Instant now, Effects& effects) {
 /// As it told them; of one fragment the state is its only part.
 std::vector<Digest> parts_of(const Seated& seated) { return seated.parts.empty() ? std::vector{seated.state} : seated.parts; }
 
+/// The peers of its replica, where all of them are seated and none fetches.
+std::vector<Peer*> seated_replica(Roster& roster, const Peer& peer) {
+  std::vector<Peer*> replica;
+  for (const auto id : replica_of(roster, peer)) replica.push_back(&roster.peers.at(id));
+  const bool seated = std::ranges::all_of(replica, [](const Peer* each) { return each->seat == Seat::Seated; });
+  return seated && replica.size() == roster.options.shards ? replica : std::vector<Peer*>{};
+}
+
+/// What a replica holds is the run's state: of a run that has none yet, or of a saved one whose shards are not known by themselves.
+std::string adopt_state(Roster& roster, const Peer& peer, Instant now, Effects& effects) {
+  const auto replica = seated_replica(roster, peer);
+  std::vector<std::vector<Digest>> parts;
+  for (const auto* each : replica) parts.push_back(parts_of(each->seated));
+  const bool fits =
+      !roster.digest || std::ranges::all_of(replica, [&](const Peer* each) { return each->seated.revision == roster.revision; });
+  if (replica.empty() || !fits || (roster.digest && whole_digest(parts) != *roster.digest)) return peer.hello.name + " waits for a donor";
+  const bool founds = !roster.digest;
+  for (auto* each : replica) {
+    auto& shard = roster.shards[each->hello.shard];
+    shard.state = each->seated.state;
+    shard.parts = parts_of(each->seated);
+    set_seat(*each, Seat::CaughtUp, now);
+    if (founds) effects.emplace_back(events::StateFounded{who(*each), *shard.state, shard.elements});
+  }
+  roster.digest = whole_digest(parts);
+  return party(peer.hello) + (founds ? " founds the shared state" : " holds the current state already");
+}
+
+/// Whether all peers of its replica have bound their tensors. Before that none of them fetches: it would be overtaken in vain.
+bool is_bound(const Roster& roster, const Peer& peer) {
+  return is_whole(roster, peer) &&
+         std::ranges::none_of(replica_of(roster, peer), [&](PeerId id) { return roster.peers.at(id).seat == Seat::Greeted; });
+}
+
 /// Sends a seated peer to a donor, or makes it the founder of a run that has no state yet.
 std::string assign(Roster& roster, Peer& peer, PeerId avoid, Instant now, Effects& effects) {
-  if (!roster.digest) {
-    roster.digest = peer.seated.state;
-    roster.parts = parts_of(peer.seated);
-    set_seat(peer, Seat::CaughtUp, now);
-    effects.emplace_back(events::StateFounded{who(peer), *roster.digest, roster.elements});
-    return peer.hello.name + " founds the shared state";
-  }
-  if (peer.seated.revision == roster.revision && peer.seated.state == *roster.digest) {
-    if (roster.parts.empty()) roster.parts = parts_of(peer.seated);
+  set_seat(peer, Seat::Seated, now);
+  if (!is_bound(roster, peer)) return peer.hello.name + " waits for the others of its replica";
+  auto& shard = roster.shards[peer.hello.shard];
+  if (!shard.state) return adopt_state(roster, peer, now, effects);
+  if (peer.seated.revision == roster.revision && peer.seated.state == *shard.state) {
+    if (shard.parts.empty()) shard.parts = parts_of(peer.seated);
     set_seat(peer, Seat::CaughtUp, now);
     return peer.hello.name + " holds the current state already";
   }
   const auto donor = choose_donor(roster, peer.hello.peer, avoid);
-  if (!donor) {
-    set_seat(peer, Seat::Seated, now);
-    return peer.hello.name + " waits for a donor";
-  }
+  if (!donor) return peer.hello.name + " waits for a donor";
   const auto& giver = roster.peers.at(*donor);
   set_seat(peer, Seat::Fetching, now);
   peer.fetch.donor = *donor;
   peer.fetch.revision = roster.revision;
-  peer.fetch.state = *roster.digest;
+  peer.fetch.state = *shard.state;
   begin_transfer(peer, now);
   ++peer.fetch.attempts;
   effects.emplace_back(events::PeerFetching{who(peer), giver.hello.name, roster.revision, peer.fetch.attempts});
   effects.emplace_back(
-      Send{peer.hello.peer, FetchState{*donor, giver.hello.lanes, roster.revision, *roster.digest, fetch_relays(roster, peer, *donor),
-                                       roster.parts, roster.made, roster.tokens, roster.cursor, roster.unused}});
+      Send{peer.hello.peer, FetchState{*donor, giver.hello.lanes, roster.revision, *shard.state, fetch_relays(roster, peer, *donor),
+                                       shard.parts, roster.made, roster.tokens, roster.cursor, roster.unused}});
   return peer.hello.name + " fetches revision " + std::to_string(roster.revision.value) + " from " + giver.hello.name;
 }
 
@@ -118,10 +155,11 @@ std::optional<Error> refusal(const Roster& roster, const Hello& message, const s
                  "the run speaks protocol " + std::to_string(PROTOCOL_VERSION) + ", the peer " + std::to_string(message.protocol)};
   if (message.run != roster.options.run)
     return Error{ErrorName::WrongRun, "run `" + roster.options.run + "`, the invite names `" + message.run + "`"};
-  if (roster.options.shards == 1 && !message.replica.empty())
+  if (roster.options.shards == 1 && (!message.replica.empty() || message.shard > 0))
     return Error{ErrorName::Usage, "this run is not sharded, and the peer says that it holds shard " + std::to_string(message.shard)};
   if (message.name.size() > 64 || !are_sane(message.lanes))
     return Error{ErrorName::ProtocolViolation, "its name is too long, or it tells more or longer addresses than are taken"};
+  if (roster.left.contains(message.peer)) return Error{ErrorName::PeerLost, "its replica left"};
   for (const auto& [id, cause] : roster.gone)
     if (id == message.peer && cause.name == ErrorName::RolledBack) return cause;
     else if (id == message.peer)
@@ -129,7 +167,7 @@ std::optional<Error> refusal(const Roster& roster, const Hello& message, const s
   if (closed) return closed;
   if (message.returning)
     return Error{ErrorName::Evicted, "it has no seat in epoch " + std::to_string(roster.view.epoch.value) + " any more"};
-  if (roster.peers.size() >= roster.options.max_peers) {
+  if (whole_replicas(roster) >= roster.options.max_peers) {
     const auto limit = std::to_string(roster.options.max_peers);
     return Error{ErrorName::RunFull, limit + " of " + limit};
   }
@@ -142,7 +180,7 @@ std::string refuse(const Roster& roster, PeerId from, const Hello& message, cons
   return "refused " + message.name + ": " + to_string(cause);
 }
 
-Who who(const Peer& peer) { return {peer.hello.peer, peer.hello.name}; }
+Who who(const Peer& peer) { return {peer.hello.peer, peer.hello.name, peer.hello.replica, peer.hello.shard}; }
 
 bool holds_current_state(const Roster& roster, const Peer& peer) {
   return roster.digest && (peer.seat == Seat::CaughtUp || peer.seat == Seat::Member) && peer.seated.revision == roster.revision;
@@ -156,7 +194,9 @@ std::string without_seat(const Roster& roster, PeerId from, Effects& effects) {
 
 /// Until the run has trained, the peers that started with it have their ranks by their order there, however fast each of them is: who goes
 /// on from a checkpoint has what the peer of its rank left.
-std::uint64_t ordinal_for(Roster& roster, const std::string& name) {
+std::uint64_t ordinal_for(Roster& roster, const Hello& hello) {
+  if (const auto replica = replica_without(roster, hello)) return *replica;
+  const auto& name = party(hello);
   const auto& founders = roster.options.founders;
   const auto place = static_cast<std::uint64_t>(std::ranges::find(founders, name) - founders.begin());
   const bool taken = std::ranges::any_of(roster.peers, [&](const auto& entry) { return entry.second.ordinal == place; });
@@ -164,18 +204,19 @@ std::uint64_t ordinal_for(Roster& roster, const std::string& name) {
 }
 
 std::string hello(Roster& roster, PeerId from, const Hello& message, const std::optional<Error>& closed, Instant now, Effects& effects) {
-  const auto refused = from == message.peer ? refusal(roster, message, closed)
-                                            : Error{ErrorName::ProtocolViolation, "the hello names another peer than the connection"};
+  auto refused = from == message.peer ? refusal(roster, message, closed)
+                                      : Error{ErrorName::ProtocolViolation, "the hello names another peer than the connection"};
+  if (!refused) refused = misplaced(roster, message, now);
   if (refused) return refuse(roster, from, message, *refused, effects);
   Peer peer;
   peer.hello = message;
-  peer.ordinal = ordinal_for(roster, message.name);
-  peer.heard = now;
+  peer.ordinal = ordinal_for(roster, message);
+  peer.heard = peer.greeted = now;
   set_seat(peer, Seat::Greeted, now);
-  effects.emplace_back(events::PeerJoining{who(peer), message.pid, text_of(message.lanes)});
-  effects.emplace_back(Send{from, Welcome{peer.ordinal, roster.options.manifest}});
+  const auto& newcomer = roster.peers.emplace(from, std::move(peer)).first->second;
+  effects.emplace_back(Send{from, Welcome{newcomer.ordinal, roster.options.manifest}});
   effects.emplace_back(LookFor{from, message.lanes});
-  roster.peers.emplace(from, std::move(peer));
+  tell_replica(roster, newcomer, effects);
   return message.name + " is welcome";
 }
 
@@ -183,8 +224,9 @@ std::string returned(Roster& roster, PeerId from, const Hello& message, Instant 
   auto& peer = roster.peers.at(from);
   peer.hello = message;
   set_seat(peer, Seat::Greeted, now);
-  heard_again(roster, from, effects);
+  if (peer.absent) heard_again(roster, from, effects);
   effects.emplace_back(Send{from, Welcome{peer.ordinal, roster.options.manifest}});
+  if (!is_whole(roster, peer)) effects.emplace_back(Send{from, ReplicaLacks{missing_in(roster, peer)}});
   return message.name + " is welcome again";
 }
 
@@ -213,7 +255,7 @@ Error data_mismatch(const Roster& roster, const DataIdentity& data) {
 bool trains_on_data_of_run(Roster& roster, const Peer& peer, const DataIdentity& data, Instant now, Effects& effects) {
   if (!data.told()) return true;
   const auto& founders = roster.options.founders;
-  const bool founder = std::ranges::find(founders, peer.hello.name) != founders.end();
+  const bool founder = std::ranges::find(founders, party(peer.hello)) != founders.end();
   const bool differs = data.digest != roster.data.digest;
   const bool replaces = differs && founder && roster.data_lent && roster.view.members.empty();
   if (!roster.data.told() || replaces) found_data(roster, peer, data, !founder && !founders.empty(), effects);
@@ -234,16 +276,18 @@ bool trains_on_data_of_run(Roster& roster, const Peer& peer, const DataIdentity&
 std::string seated(Roster& roster, PeerId from, const Seated& message, Instant now, Effects& effects) {
   auto& peer = roster.peers.at(from);
   if (peer.seat != Seat::Greeted) return peer.hello.name + " is seated already";
-  if (!roster.layout) {
-    roster.layout = message.layout;
-    roster.elements = message.elements;
+  auto& shard = roster.shards[peer.hello.shard];
+  if (!shard.layout) {
+    shard.layout = message.layout;
+    shard.elements = message.elements;
   }
-  if (message.layout != *roster.layout) {
+  if (message.layout != *shard.layout) {
     Departures{roster, now, effects}.dismiss(
-        from, Error{ErrorName::LayoutMismatch,
-                    (roster.options.shards > 1 ? "the trainers of its replica bind " : "the trainer of this peer binds ") +
-                        std::to_string(message.elements) + " elements, those of the run bind " + std::to_string(roster.elements) +
-                        (message.elements == roster.elements ? ", with other names, shapes or dtypes" : "")});
+        from,
+        Error{ErrorName::LayoutMismatch,
+              (roster.options.shards > 1 ? "the trainer of " + place_of(peer.hello) : std::string{"the trainer of this peer"}) + " binds " +
+                  std::to_string(message.elements) + " elements, those of the run bind " + std::to_string(shard.elements) +
+                  (message.elements == shard.elements ? ", with other names, shapes or dtypes" : "")});
     return "layout differs";
   }
   if (!trains_on_data_of_run(roster, peer, message.data, now, effects)) return "data differs";
@@ -254,9 +298,13 @@ std::string seated(Roster& roster, PeerId from, const Seated& message, Instant n
     return "fragments differ";
   }
   peer.seated = message;
-  roster.founders_awaited.erase(peer.hello.name);
   effects.emplace_back(events::PeerSeated{who(peer), message.trainer_pid, message.state});
-  return assign(roster, peer, PeerId{}, now, effects);
+  auto reason = assign(roster, peer, PeerId{}, now, effects);
+  if (!is_bound(roster, peer)) return reason;
+  roster.founders_awaited.erase(party(peer.hello));
+  for (const auto id : replica_of(roster, peer))  // those who waited for this one
+    if (auto& other = roster.peers.at(id); id != from && other.seat == Seat::Seated) assign(roster, other, PeerId{}, now, effects);
+  return reason;
 }
 
 std::string fetched(Roster& roster, PeerId from, const Fetched& message, Instant now, Effects& effects) {
@@ -270,7 +318,8 @@ std::string fetched(Roster& roster, PeerId from, const Fetched& message, Instant
   peer.fetch.attempts = 0;                                      // that it may have to fetch again is no fault of its donors
   if (message.revision != roster.revision) ++peer.fetch.stale;  // a commit overtook it
   // The founder may have gone meanwhile: then there is no state, or that of another founder.
-  if (message.revision != roster.revision || roster.digest != message.state) return assign(roster, peer, PeerId{}, now, effects);
+  if (message.revision != roster.revision || roster.shard_of(peer).state != message.state)
+    return assign(roster, peer, PeerId{}, now, effects);
   set_seat(peer, Seat::CaughtUp, now);
   effects.emplace_back(events::PeerFetched{who(peer), message.revision, message.state});
   return peer.hello.name + " holds revision " + std::to_string(message.revision.value);
@@ -298,10 +347,23 @@ std::string fetch_failed(Roster& roster, PeerId from, const FetchFailed& message
   return peer.hello.name + " tries another donor";
 }
 
-bool is_last_holder(const Roster& roster, PeerId id) {
-  return holds_current_state(roster, roster.peers.at(id)) && std::none_of(roster.peers.begin(), roster.peers.end(), [&](const auto& entry) {
-           return entry.first != id && holds_current_state(roster, entry.second);
+/// Whether this applies to the peer or to another one of its replica, which would go with it.
+template <class Predicate>
+bool any_of_replica(const Roster& roster, PeerId id, Predicate applies) {
+  return std::ranges::any_of(replica_of(roster, roster.peers.at(id)), [&](PeerId each) { return applies(roster.peers.at(each)); });
+}
+
+/// Whether it holds the current state of its shard, and nobody else does of whom this is true.
+template <class Predicate>
+bool holds_alone(const Roster& roster, const Peer& peer, Predicate also_holds) {
+  return holds_current_state(roster, peer) && std::ranges::none_of(roster.peers, [&](const auto& entry) {
+           return entry.first != peer.hello.peer && entry.second.hello.shard == peer.hello.shard && also_holds(entry.second);
          });
+}
+
+bool is_last_holder(const Roster& roster, PeerId id) {
+  const auto holds = [&](const Peer& other) { return holds_current_state(roster, other); };
+  return any_of_replica(roster, id, [&](const Peer& peer) { return holds_alone(roster, peer, holds); });
 }
 
 bool is_here_with_state(const Roster& roster, const Peer& peer, Instant now) {
@@ -310,9 +372,16 @@ bool is_here_with_state(const Roster& roster, const Peer& peer, Instant now) {
 }
 
 bool is_needed(const Roster& roster, PeerId id, Instant now) {
-  return roster.has_trained() && !roster.safe && holds_current_state(roster, roster.peers.at(id)) &&
-         std::none_of(roster.peers.begin(), roster.peers.end(),
-                      [&](const auto& entry) { return entry.first != id && is_here_with_state(roster, entry.second, now); });
+  const auto is_here = [&](const Peer& other) { return is_here_with_state(roster, other, now); };
+  return roster.has_trained() && !roster.safe &&
+         any_of_replica(roster, id, [&](const Peer& peer) { return holds_alone(roster, peer, is_here); });
+}
+
+bool is_deserted(const Roster& roster, Instant now) {
+  std::set<std::uint32_t> here;
+  for (const auto& [id, peer] : roster.peers)
+    if (!here.contains(peer.hello.shard) && is_here_with_state(roster, peer, now)) here.insert(peer.hello.shard);
+  return here.size() < roster.options.shards;
 }
 
 bool is_lost(const Roster& roster, PeerId id, Instant now) {
@@ -343,13 +412,18 @@ void heard_again(Roster& roster, PeerId id, Effects& effects) {
 
 std::vector<PeerId> admit(Roster& roster, Instant now, Effects& effects) {
   std::vector<Peer*> admitted;
-  for (auto& [id, peer] : roster.peers)
-    if (peer.seat == Seat::CaughtUp && !peer.absent && peer.seated.revision == roster.revision) admitted.push_back(&peer);
+  std::map<std::uint64_t, std::uint32_t> caught_up;  // peers of each replica
+  for (auto& [id, peer] : roster.peers) {
+    if (peer.seat != Seat::CaughtUp || peer.absent || peer.seated.revision != roster.revision) continue;
+    admitted.push_back(&peer);
+    ++caught_up[peer.ordinal];
+  }
+  std::erase_if(admitted, [&](const Peer* peer) { return caught_up.at(peer->ordinal) < roster.options.shards; });
   // The first view waits for its quorum, so that all begin the first step together.
   const bool first = roster.view.members.empty() && !roster.has_trained();
-  if (admitted.empty() || (first && admitted.size() < roster.options.start_quorum)) return {};
+  if (admitted.empty() || (first && admitted.size() / roster.options.shards < roster.options.start_quorum)) return {};
   if (first && roster.data_lent && !roster.founders_awaited.empty()) return {};  // nobody trains on a stranger's data
-  std::ranges::sort(admitted, {}, &Peer::ordinal);
+  std::ranges::sort(admitted, {}, [](const Peer* peer) { return std::pair{peer->ordinal, peer->hello.shard}; });
   auto& members = roster.view.members.edit();
   std::vector<PeerId> ids;
   for (auto* peer : admitted) {
@@ -359,7 +433,7 @@ std::vector<PeerId> admit(Roster& roster, Instant now, Effects& effects) {
     members.push_back(Member{peer->hello.peer, peer->hello.name, peer->hello.lanes, peer->ordinal});
     effects.emplace_back(events::PeerAdmitted{.who = who(*peer), .epoch = roster.view.epoch, .revision = roster.revision});
   }
-  std::ranges::sort(members, {}, &Member::ordinal);
+  std::ranges::sort(members, {}, [&](const Member& member) { return std::pair{member.ordinal, roster.peers.at(member.id).hello.shard}; });
   return ids;
 }
 
@@ -369,8 +443,8 @@ void refresh_fetches(Roster& roster, Instant now, Effects& effects) {
     const bool overtaken = peer.seat == Seat::CaughtUp && peer.seated.revision != roster.revision;
     // Only for the same bits is another donor named at once: what else a peer fetched is not known before it reports.
     // And only if there is one: who may have been served holds other values than it was seated with, and must not found a state by those.
-    const bool orphaned = peer.seat == Seat::Fetching && !roster.peers.contains(peer.fetch.donor) && roster.digest == peer.fetch.state &&
-                          choose_donor(roster, id, PeerId{});
+    const bool orphaned = peer.seat == Seat::Fetching && !roster.peers.contains(peer.fetch.donor) &&
+                          roster.shard_of(peer).state == peer.fetch.state && choose_donor(roster, id, PeerId{});
     if (overtaken) ++peer.fetch.stale;
     const bool waits_for_donor = peer.seat == Seat::Seated && now >= peer.fetch.retry_at;
     if (overtaken || orphaned || waits_for_donor) assign(roster, peer, waits_for_donor ? peer.fetch.donor : PeerId{}, now, effects);
@@ -404,10 +478,7 @@ bool was_frozen(const Roster& roster, Instant now) {
 
 Overdue overdue(Roster& roster, Instant now, Effects& effects) {
   roster.ticked = now;
-  const bool deserted = roster.has_trained() && std::none_of(roster.peers.begin(), roster.peers.end(), [&](const auto& entry) {
-                          return is_here_with_state(roster, entry.second, now);
-                        });
-  if (deserted) roster.deserted = now;
+  if (roster.has_trained() && is_deserted(roster, now)) roster.deserted = now;
   // When one of them has come back, the others have a heartbeat limit more.
   const auto& options = roster.options;
   const bool waits = roster.deserted && now - *roster.deserted <= options.heartbeat_limit;

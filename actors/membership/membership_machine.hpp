@@ -28,12 +28,15 @@ std::string fetch_failed(Roster& roster, PeerId from, const FetchFailed& message
 /// As events name it.
 Who who(const Peer& peer);
 bool holds_current_state(const Roster& roster, const Peer& peer);
-/// Whether this peer holds the current state, and no other one does.
+/// Whether this peer, or another one of its replica, holds the current state of its shard, and no other one does.
 bool is_last_holder(const Roster& roster, PeerId peer);
 /// Whether it holds the current state and was heard lately.
 bool is_here_with_state(const Roster& roster, const Peer& peer, Instant now);
-/// Whether it holds what was trained so far, and no other one does that is here: without it the run could not go on.
+/// Whether it, or another one of its replica, holds what was trained so far, and no other one of that shard does that is here: without it
+/// the run could not go on.
 bool is_needed(const Roster& roster, PeerId peer, Instant now);
+/// Whether of some shard nobody is here who holds it.
+bool is_deserted(const Roster& roster, Instant now);
 /// A peer's connection is gone; its seat is kept for it, and it is looked for.
 void miss(Roster& roster, PeerId peer, const std::string& why, Instant now, Effects& effects);
 /// Whether those who are away are there at all is asked again.

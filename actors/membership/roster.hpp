@@ -1,5 +1,8 @@
 // Owns the data of membership: who has which seat, since when, what each holds of the shared state, and the view. Nothing here knows of
 // rounds or trainers: a run adds those (actors/coordinator).
+//
+// Where `shards` is above 1, several peers make one replica, each with a shard of the model: they have one ordinal, are admitted together,
+// count once, and go together (replicas.hpp). All else each of them does by itself: it has a seat and a connection of its own.
 #pragma once
 
 #include <cstdint>
@@ -23,7 +26,7 @@ struct Options {
   std::string run;
   std::string manifest;  ///< shared half, handed to each peer that is welcome
   std::uint32_t max_peers = 8;
-  std::uint32_t shards = 1;           ///< peers that make one replica; where there are several, `peers` of all else here are replicas
+  std::uint32_t shards = 1;           ///< peers that make one replica; the numbers of peers here are numbers of replicas
   std::uint32_t fragments = 1;        ///< parts of the state, each with versions of its own
   std::uint32_t start_quorum = 2;     ///< the first view has at least this many members
   Duration heartbeat_limit = 10s;     ///< `membership.heartbeat.dead_after`
@@ -77,11 +80,12 @@ struct Transferring {
 
 struct Peer {
   Hello hello;
-  std::uint64_t ordinal = 0;
+  std::uint64_t ordinal = 0;  ///< of its replica
   Seat seat = Seat::Greeted;
   bool absent = false;  ///< it keeps its seat without a connection: it may come back
   Instant look_at{};    ///< while it is absent: when it is looked for again
-  Instant since{};      ///< of the seat
+  Instant greeted{};
+  Instant since{};  ///< of the seat
   Instant heard{};
   Seated seated;  ///< with the state that it holds, as far as is known
   Fetch fetch;
@@ -89,13 +93,22 @@ struct Peer {
   Transferring transfer;
 };
 
+/// What is known of the part of the shared state that the peers of one shard hold: of a run without shards, the whole.
+struct Shard {
+  std::optional<Digest> layout;  ///< set by the founder
+  std::uint64_t elements = 0;
+  std::optional<Digest> state;  ///< at `Roster::revision`
+  std::vector<Digest> parts;    ///< of its fragments then; empty until somebody who holds it has told them
+};
+
 struct Roster {
   Options options;
   std::map<PeerId, Peer> peers;
   std::vector<std::pair<PeerId, Error>> gone;
+  std::set<PeerId> left;  ///< with a peer of their replica that said goodbye: they do not take part anew
   std::string last_loss;  ///< who was lost last, and why, as people read it
   std::uint64_t next_ordinal = 0;
-  View view;
+  View view;                               ///< by ordinal, the peers of a replica by shard
   std::map<PeerId, std::string> vanished;  ///< in a large run: whose process is gone, since the last tick, and how that shows
 
   Instant ticked{};                  ///< last tick
@@ -103,13 +116,11 @@ struct Roster {
   std::optional<Instant> deserted;   ///< the last tick at which nobody who holds what was trained was here
   std::optional<Error> to_who_left;  ///< what who may join anew is told instead of why it goes
 
-  std::optional<Digest> layout;  ///< set by the founder
-  std::uint64_t elements = 0;
   DataIdentity data;                       ///< of the first who told; nobody yet: of no digest
   bool data_lent = false;                  ///< by a joiner: until the first step begins, a founder's replaces it
   std::set<std::string> founders_awaited;  ///< of `founders`: neither seated nor gone yet
   std::optional<Digest> digest;            ///< of the shared state at `revision`; empty before there is a founder
-  std::vector<Digest> parts;               ///< of its fragments; empty until somebody who holds it has told them
+  std::vector<Shard> shards;               ///< of that
   Revision revision;
   OuterStep made;                     ///< the last step that all fragments have made, at `revision`
   std::uint64_t cursor = 0;           ///< data cursor then
@@ -120,6 +131,12 @@ struct Roster {
 
   /// Whether a step of this run is committed: until then the state is the one it began with.
   [[nodiscard]] bool has_trained() const { return revision.value > (origin ? origin->value : 0); }
+  [[nodiscard]] const Shard& shard_of(const Peer& peer) const { return shards[peer.hello.shard]; }
+  [[nodiscard]] std::uint64_t elements() const {
+    std::uint64_t sum = 0;
+    for (const auto& shard : shards) sum += shard.elements;
+    return sum;
+  }
 };
 
 }  // namespace prime::membership

@@ -8,7 +8,7 @@ namespace {
 /// The outer rule and digests go over parameters and momentum, at the very least so fast.
 constexpr std::uint64_t PREPARED_BYTES_PER_S = 256 * MIB;
 
-std::uint64_t state_bytes(const Roster& roster) { return roster.elements * 2 * sizeof(float); }
+std::uint64_t state_bytes(const Shard& shard) { return shard.elements * 2 * sizeof(float); }
 
 }  // namespace
 
@@ -32,11 +32,14 @@ Transfer transfer_of(const Peer& peer, std::uint64_t needed_bytes, Instant now) 
   return {&peer, moved - peer.transfer.moved_before.value_or(moved), needed_bytes, now - peer.transfer.since};
 }
 
-Transfer of_fetch(const Roster& roster, const Peer& peer, Instant now) { return transfer_of(peer, state_bytes(roster), now); }
+Transfer of_fetch(const Roster& roster, const Peer& peer, Instant now) {
+  return transfer_of(peer, state_bytes(roster.shard_of(peer)), now);
+}
 
 Duration transfer_limit(const Roster& roster) {
   const auto& options = roster.options;
-  const std::chrono::milliseconds work{static_cast<std::int64_t>(state_bytes(roster) * 1000 / PREPARED_BYTES_PER_S)};
+  const auto largest = std::ranges::max_element(roster.shards, {}, &Shard::elements);
+  const std::chrono::milliseconds work{static_cast<std::int64_t>(state_bytes(*largest) * 1000 / PREPARED_BYTES_PER_S)};
   return options.deadline + std::max(options.deadline / 4, options.heartbeat_limit) + work;
 }
 

@@ -8,6 +8,7 @@
 #include <memory>
 #include <unistd.h>
 
+#include "actors/coordinator/columns.hpp"
 #include "actors/coordinator/coordinator_actor.hpp"
 #include "actors/coordinator/departures.hpp"
 #include "actors/coordinator/ledger.hpp"
@@ -85,12 +86,7 @@ void fill_gaps(Told told, const coordinator::Snapshot& kept, RecordJournal& jour
     if (told.members.erase(who.peer) == 0)
       journal.append(events::PeerAdmitted{std::move(who), pid, trainer_pid, kept.epoch, kept.revision});
   };
-  for (const auto& one : kept.members) {
-    const auto& [member, parts] = std::tie(one.member, one.parts);
-    for (std::uint32_t shard = 0; shard < parts.size(); ++shard)
-      admit({parts[shard].member.id, parts[shard].member.name, member.name, shard}, parts[shard].pid, parts[shard].trainer_pid);
-    if (parts.empty()) admit({member.id, member.name}, one.pid, one.trainer_pid);
-  }
+  for (const auto& one : kept.members) admit({one.member.id, one.member.name, one.replica, one.shard}, one.pid, one.trainer_pid);
   // Whose loss made the run go back was told before that; all others were sent away by it, and join anew.
   const auto cause = kept.restoring ? coordinator::rollback::cause(kept.checkpoint->step)
                                     : Error{ErrorName::PeerLost, "it went just before the coordinator ended"};
@@ -176,21 +172,21 @@ Result<std::optional<coordinator::Snapshot>> kept_decisions(const CoordinatorOpt
 }
 
 /// What a coordinator before this one has decided, if there was one; told in the journal.
-Result<coordinator::Grid> state_of(const CoordinatorOptions& options, const std::optional<coordinator::Snapshot>& kept,
-                                   RecordJournal& journal) {
+Result<coordinator::State> state_of(const CoordinatorOptions& options, const std::optional<coordinator::Snapshot>& kept,
+                                    RecordJournal& journal) {
   if (!kept) {
     if (const auto& origin = options.origin)
       journal.append(events::RunContinues{origin->run, origin->outer_step, origin->revision, origin->state, origin->tokens,
                                           options.fresh.empty() ? std::nullopt : std::optional{options.fresh}});
-    return coordinator::initial_grid(machine_options(options), monotonic_now());
+    return coordinator::initial(machine_options(options), monotonic_now());
   }
-  auto state = coordinator::restore_grid(machine_options(options), *kept, monotonic_now());
+  auto state = coordinator::restore(machine_options(options), *kept, monotonic_now());
   PRIME_TRY(auto told, read_told(options.directory / "coordinator" / "journal.jsonl"));
-  events::CoordinatorRestarted restarted{state.run.view.epoch, state.run.revision, state.run.view.members.size(), std::nullopt};
+  events::CoordinatorRestarted restarted{state.view.epoch, state.revision, coordinator::replicas(state), std::nullopt};
   if (!options.killed.empty()) restarted.reason = "the one before it was " + options.killed;
   fill_gaps(std::move(told), *kept, journal);
   journal.append(restarted);
-  if (kept->paused_by_owner) journal.append(events::RunPaused{state.run.made});
+  if (kept->paused_by_owner) journal.append(events::RunPaused{state.made});
   return state;
 }
 
@@ -275,7 +271,7 @@ class SelfWatch {
 };
 
 /// Serves the run from `state` until it is over, or `end` says so.
-Result<void> lead(coordinator::Grid state, DecisionStore& decisions, Leadership* leadership, FrontDoor& door, net::Credentials looking,
+Result<void> lead(coordinator::State state, DecisionStore& decisions, Leadership* leadership, FrontDoor& door, net::Credentials looking,
                   EndSignal& end, OwnersWish& owner, RecordJournal& journal, const std::string& journal_place,
                   const std::function<void()>& open) {
   caf::actor_system_config config;
@@ -288,7 +284,7 @@ Result<void> lead(coordinator::Grid state, DecisionStore& decisions, Leadership*
                     caf::anon_send(shell, PeerGoneNow{peer, std::move(reason)});
                   }};
   LedgerWriter ledger{decisions, journal, journal_place};
-  SelfWatch watch{journal, ledger, coordinator::open_ledger(state.run.options).limit};
+  SelfWatch watch{journal, ledger, coordinator::open_ledger(state.options).limit};
   CoordinatorPorts ports{&ledger,
                          &fence,
                          &lookout,
@@ -382,9 +378,9 @@ Result<void> serve(const CoordinatorOptions& options, const std::function<void(c
   PRIME_TRY(const auto kept, kept_decisions(options, file, leadership.get()));
   PRIME_TRY(auto state, state_of(options, kept, journal));
   // All that is left to do is to end as the one before it would have.
-  if (const auto& run = state.run; run.phase == coordinator::Phase::Over) {
-    if (run.end_cause) return fail(*run.end_cause);
-    if (leadership) journal.append(events::RunDone{.outer_step = OuterStep{run.revision.value}, .tokens = run.tokens});
+  if (state.phase == coordinator::Phase::Over) {
+    if (state.end_cause) return fail(*state.end_cause);
+    if (leadership) journal.append(events::RunDone{.outer_step = OuterStep{state.revision.value}, .tokens = state.tokens});
     return {};
   }
   PRIME_TRY(auto looking, net::Credentials::make(options.key, options.run, net::Identity{net::Role::Peer, random_peer_id()}));

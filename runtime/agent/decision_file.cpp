@@ -19,7 +19,7 @@ using nlohmann::json;
 
 /// For a descriptor.
 constexpr Duration LOOK_FOR_ONE_EVERY = 250ms;
-constexpr const char* SCHEMA = "prime.decisions/7";
+constexpr const char* SCHEMA = "prime.decisions/8";
 /// Far above what MAX_PEERS members take.
 constexpr std::size_t TEXT_BYTES_MAX = 16 * MIB;
 
@@ -111,15 +111,16 @@ coordinator::Lease lease_of(const json& object) {
 }
 
 json kept_json(const coordinator::Snapshot::Kept& kept) {
-  auto parts = json::array();
-  for (const auto& part : kept.parts)
-    parts.push_back({{"member", to_json(part.member)}, {"pid", part.pid}, {"trainer_pid", part.trainer_pid}, {"elements", part.elements}});
   auto leases = json::array();
   for (const auto& lease : kept.leases) leases.push_back(to_json(lease));
-  return {{"member", to_json(kept.member)},  {"pid", kept.pid},
-          {"trainer_pid", kept.trainer_pid}, {"owed", to_json(kept.owed)},
-          {"closed", to_json(kept.closed)},  {"leases", std::move(leases)},
-          {"parts", std::move(parts)}};
+  return {{"member", to_json(kept.member)},
+          {"pid", kept.pid},
+          {"trainer_pid", kept.trainer_pid},
+          {"owed", to_json(kept.owed)},
+          {"closed", to_json(kept.closed)},
+          {"leases", std::move(leases)},
+          {"shard", kept.shard},
+          {"replica", kept.replica}};
 }
 
 coordinator::Snapshot::Kept kept_of(const json& object) {
@@ -130,10 +131,33 @@ coordinator::Snapshot::Kept kept_of(const json& object) {
   kept.owed = owed_of(object.at("owed"));
   kept.closed = owed_of(object.at("closed"));
   for (const auto& lease : object.at("leases")) kept.leases.push_back(lease_of(lease));
-  for (const auto& part : object.at("parts"))
-    kept.parts.push_back({member_of(part.at("member")), part.at("pid").get<std::uint32_t>(), part.at("trainer_pid").get<std::uint32_t>(),
-                          part.at("elements").get<std::uint64_t>()});
+  kept.shard = object.at("shard").get<std::uint32_t>();
+  kept.replica = object.at("replica").get<std::string>();
   return kept;
+}
+
+json to_json(const std::vector<Digest>& digests) {
+  auto list = json::array();
+  for (const auto& digest : digests) list.push_back(to_string(digest));
+  return list;
+}
+
+std::vector<Digest> digests_of(const json& list) {
+  std::vector<Digest> digests;
+  for (const auto& digest : list) digests.push_back(digest_of(digest));
+  return digests;
+}
+
+json to_json(const membership::Shard& shard) {
+  return {{"layout", shard.layout ? json(to_string(*shard.layout)) : json{}},
+          {"elements", shard.elements},
+          {"digest", shard.state ? json(to_string(*shard.state)) : json{}},
+          {"parts", to_json(shard.parts)}};
+}
+
+membership::Shard shard_of(const json& object) {
+  return {optional_of<Digest>(object.at("layout"), digest_of), object.at("elements").get<std::uint64_t>(),
+          optional_of<Digest>(object.at("digest"), digest_of), digests_of(object.at("parts"))};
 }
 
 coordinator::Origin origin_of(const json& object) {
@@ -141,12 +165,14 @@ coordinator::Origin origin_of(const json& object) {
                              digest_of(object.at("digest")), object.at("next_sample").get<std::uint64_t>(),
                              object.at("tokens").get<std::uint64_t>()};
   origin.given_back = object.at("given_back").get<std::set<std::uint64_t>>();
+  origin.shards = digests_of(object.at("shards"));
   return origin;
 }
 
 json to_json(const coordinator::Origin& origin) {
   return {{"revision", origin.revision.value}, {"outer_step", origin.step.value}, {"digest", to_string(origin.state)},
-          {"next_sample", origin.next_sample}, {"tokens", origin.tokens},         {"given_back", origin.given_back}};
+          {"next_sample", origin.next_sample}, {"tokens", origin.tokens},         {"given_back", origin.given_back},
+          {"shards", to_json(origin.shards)}};
 }
 
 coordinator::Decided decided_of(const json& object) {
@@ -157,6 +183,7 @@ coordinator::Decided decided_of(const json& object) {
              object.at("given_back").get<std::vector<std::uint64_t>>(), object.at("tokens").get<std::uint64_t>()},
       {}};
   for (const auto& line : object.at("lines")) decided.lines.push_back(line_of(line));
+  for (const auto& held : object.at("shards")) decided.shards.push_back({digest_of(held.at("digest")), digest_of(held.at("part"))});
   return decided;
 }
 
@@ -164,10 +191,12 @@ json to_json(const coordinator::Decided& decided) {
   const auto& commit = decided.commit;
   auto lines = json::array();
   for (const auto& line : decided.lines) lines.push_back(to_json(line));
+  auto shards = json::array();
+  for (const auto& held : decided.shards) shards.push_back({{"digest", to_string(held.state)}, {"part", to_string(held.part)}});
   return {{"operation", to_json(commit.op)},   {"outer_step", commit.step.value}, {"revision", commit.revision.value},
           {"digest", to_string(commit.state)}, {"fragment", commit.fragment},     {"part", to_string(commit.part)},
           {"completes", commit.completes},     {"given_back", commit.given_back}, {"tokens", commit.tokens},
-          {"lines", std::move(lines)}};
+          {"lines", std::move(lines)},         {"shards", std::move(shards)}};
 }
 
 coordinator::Snapshot snapshot_of(const json& object) {
@@ -185,8 +214,6 @@ coordinator::Snapshot snapshot_of(const json& object) {
   snapshot.restoring = object.value("restoring", false);
   snapshot.end_cause = optional_of<Error>(object.at("end_cause"), error_of);
   snapshot.finalist = optional_of<PeerId>(object.at("finalist"), [](const json& id) { return PeerId{id.get<std::uint64_t>()}; });
-  snapshot.layout = optional_of<Digest>(object.at("layout"), digest_of);
-  snapshot.elements = count("elements");
   if (object.contains("data")) {
     const auto& data = object["data"];
     snapshot.data = {digest_of(data.at("digest")), data.at("summary").get<std::string>(), data.value("listing", std::string{})};
@@ -194,7 +221,7 @@ coordinator::Snapshot snapshot_of(const json& object) {
   snapshot.digest = optional_of<Digest>(object.at("digest"), digest_of);
   snapshot.revision = Revision{count("revision")};
   for (const auto& version : object.at("versions")) snapshot.versions.emplace_back(version.get<std::uint64_t>());
-  for (const auto& part : object.at("parts")) snapshot.digests.push_back(digest_of(part));
+  for (const auto& shard : object.at("shards")) snapshot.shards.push_back(shard_of(shard));
   snapshot.cursor = count("next_sample");
   snapshot.given_back = object.at("given_back").get<std::set<std::uint64_t>>();
   snapshot.unused = object.at("unused").get<std::vector<std::uint64_t>>();
@@ -205,8 +232,7 @@ coordinator::Snapshot snapshot_of(const json& object) {
   snapshot.sequence = Sequence{count("sequence")};
   snapshot.operation = operation_of(object.at("operation"));
   for (const auto& decided : object.at("commits")) snapshot.commits.push_back(decided_of(decided));
-  for (const auto& [whole, parts] : object.at("shard_digests").items())
-    for (const auto& part : parts) snapshot.shard_digests[parse_digest(whole).value()].push_back(digest_of(part));
+  for (const auto& kept : snapshot.members) (void)snapshot.shards.at(kept.shard);  // throws, as do the others where something is not there
   return snapshot;
 }
 
@@ -215,15 +241,12 @@ coordinator::Snapshot snapshot_of(const json& object) {
 std::string format_snapshot(const coordinator::Snapshot& s) {
   json members = json::array();
   for (const auto& kept : s.members) members.push_back(kept_json(kept));
-  auto shard_digests = json::object();
-  for (const auto& [whole, parts] : s.shard_digests)
-    for (const auto& part : parts) shard_digests[to_string(whole)].push_back(to_string(part));
+  auto shards = json::array();
+  for (const auto& shard : s.shards) shards.push_back(to_json(shard));
   auto commits = json::array();
   for (const auto& decided : s.commits) commits.push_back(to_json(decided));
   auto versions = json::array();
   for (const auto version : s.versions) versions.push_back(version.value);
-  auto parts = json::array();
-  for (const auto& part : s.digests) parts.push_back(to_string(part));
   const json object{{"schema", SCHEMA},
                     {"epoch", s.epoch.value},
                     {"members", std::move(members)},
@@ -235,13 +258,11 @@ std::string format_snapshot(const coordinator::Snapshot& s) {
                     {"restoring", s.restoring},
                     {"end_cause", s.end_cause ? to_json(*s.end_cause) : json{}},
                     {"finalist", s.finalist ? json(s.finalist->value) : json{}},
-                    {"layout", s.layout ? json(to_string(*s.layout)) : json{}},
-                    {"elements", s.elements},
                     {"data", {{"digest", to_string(s.data.digest)}, {"summary", s.data.summary}, {"listing", s.data.listing}}},
                     {"digest", s.digest ? json(to_string(*s.digest)) : json{}},
                     {"revision", s.revision.value},
                     {"versions", std::move(versions)},
-                    {"parts", std::move(parts)},
+                    {"shards", std::move(shards)},
                     {"next_sample", s.cursor},
                     {"given_back", s.given_back},
                     {"unused", s.unused},
@@ -251,8 +272,7 @@ std::string format_snapshot(const coordinator::Snapshot& s) {
                     {"tokens", s.tokens},
                     {"sequence", s.sequence.value},
                     {"operation", to_json(s.operation)},
-                    {"commits", std::move(commits)},
-                    {"shard_digests", std::move(shard_digests)}};
+                    {"commits", std::move(commits)}};
   return object.dump(1, ' ', false, json::error_handler_t::replace) + "\n";
 }
 

@@ -8,7 +8,7 @@
 #include <ranges>
 #include <set>
 
-#include "actors/coordinator/grid_machine.hpp"
+#include "actors/membership/replicas.hpp"
 #include "kernels/digest/digest.hpp"
 #include "runtime/manifest/continuation.hpp"
 #include "runtime/manifest/load.hpp"
@@ -194,7 +194,7 @@ Digest whole_of(const std::vector<StatesOfShard::const_iterator>& shards) {
     digests.push_back(state.digests.empty() ? std::vector{state.state} : state.digests);
     if (digests.back().size() != digests.front().size()) return {};
   }
-  return coordinator::combined(digests);
+  return membership::whole_digest(digests);
 }
 
 /// One state of each shard that together are what the run has committed and not undone; nothing when there is none.
@@ -264,7 +264,7 @@ Result<void> divide_anew(FoundCheckpoint& found, const Division& wanted) {
     PRIME_TRY(const auto layout, make_layout(std::move(tensors), wanted));
     digests.push_back(fragment_digests({loaded.parameters, loaded.momentum}, layout, state.outer_step));
   }
-  state.state = digests.size() == 1 ? kernels::digest_of_parts(digests.front()) : coordinator::combined(digests);
+  state.state = membership::whole_digest(digests);
   state.division = wanted;
   state.versions.assign(wanted.count > 1 ? wanted.count : 0, state.outer_step);
   state.dated = false;

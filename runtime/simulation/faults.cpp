@@ -86,7 +86,7 @@ void Swarm::resume_run() {
   if (resume_due_) return;
   step_coordinator(coordinator::ResumeRequested{});
   schedule(1s, [this] {
-    if (!coordinator_alive_ || grid_.run.paused_by_owner || !untold_.empty()) resume_run();
+    if (!coordinator_alive_ || state_.paused_by_owner || !untold_.empty()) resume_run();
   });
 }
 
@@ -220,11 +220,11 @@ void Swarm::part(Duration hold) {
     held.push_back(hosts_[i].machine.revision);
   }
   if (hold == Duration{}) return;
-  schedule(hold, [this, minority, at = grid_.run.revision, held] { heal(minority, at, held); });
+  schedule(hold, [this, minority, at = state_.revision, held] { heal(minority, at, held); });
 }
 
 void Swarm::heal(const std::vector<std::size_t>& minority, Revision parted_at, const std::vector<Revision>& held) {
-  if (grid_.run.revision.value > parted_at.value + 1) probe(WorldProbe::MajorityWentOn);
+  if (state_.revision.value > parted_at.value + 1) probe(WorldProbe::MajorityWentOn);
   for (std::size_t k = 0; k < minority.size(); ++k) {
     auto& host = hosts_[minority[k]];
     host.parted = false;
@@ -288,15 +288,15 @@ void Swarm::restart_coordinator() {
   ++coordinator_life_;
   coordinator_clock_ = new_clock();
   const auto now = coordinator_clock_.read(now_);
-  if (grid_.run.in_flight() > 1) probe(WorldProbe::RestartedWithSeveralInFlight);
-  grid_ = kept_ ? coordinator::restore_grid(scenario_.options, *kept_, now) : coordinator::initial_grid(scenario_.options, now);
+  if (state_.in_flight() > 1) probe(WorldProbe::RestartedWithSeveralInFlight);
+  state_ = kept_ ? coordinator::restore(scenario_.options, *kept_, now) : coordinator::initial(scenario_.options, now);
   probe(probe_of_restart(kept_ ? std::optional{kept_->phase} : std::nullopt));
-  if (grid_.run.is_between_fragments()) probe(WorldProbe::RestartedBetweenFragments);
+  if (state_.is_between_fragments()) probe(WorldProbe::RestartedBetweenFragments);
   mates_.clear();  // who was no member yet waits anew for its replica
-  note_replicas(grid_);
-  trace("coordinator", "restart", "from revision " + std::to_string(grid_.run.revision.value));
+  note_replicas(state_);
+  trace("coordinator", "restart", "from revision " + std::to_string(state_.revision.value));
   for (std::uint32_t shard = 0; shard < oracles_.size(); ++shard)
-    oracles_[shard].coordinator_restarted(oracles_.size() == 1 ? grid_.run : column(grid_, shard), now_);
+    oracles_[shard].coordinator_restarted(oracles_.size() == 1 ? state_ : column(state_, shard), now_);
   schedule(random_.between(0ms, 250ms), [this, life = coordinator_life_] { tick_coordinator(life); });
   if (resume_due_) schedule(500ms, [this] { resume_run(); });
 }

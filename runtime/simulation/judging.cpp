@@ -2,6 +2,8 @@
 #include <algorithm>
 #include <numeric>
 
+#include "actors/coordinator/columns.hpp"
+#include "actors/membership/replicas.hpp"
 #include "runtime/simulation/swarm.hpp"
 
 namespace prime::sim {
@@ -30,13 +32,12 @@ std::uint64_t Swarm::weigh(PeerId peer, OuterStep step) const {
 }
 
 /// A coordinator that forgot those who were no members yet may put others together.
-void Swarm::note_replicas(const coordinator::Grid& grid) {
-  for (const auto& [key, replica] : grid.replicas) {
-    if (!replica.whole) continue;
-    std::vector<PeerId> mates;
-    for (const auto& peer : replica.shards) mates.push_back(peer->hello.peer);
-    if (const auto known = mates_.find(replica.lead()); known != mates_.end() && known->second == mates) continue;
-    for (const auto id : mates) mates_[id] = mates;
+void Swarm::note_replicas(const coordinator::State& run) {
+  for (const auto& [id, peer] : run.peers) {
+    if (mates_.contains(id)) continue;
+    const auto mates = membership::replica_of(run, peer);
+    if (mates.size() < run.options.shards) continue;
+    for (const auto mate : mates) mates_[mate] = mates;
   }
 }
 
@@ -46,17 +47,11 @@ PeerId Swarm::mate(PeerId peer, std::uint32_t shard) const {
 }
 
 /// The run as the peers of one shard see it.
-coordinator::State Swarm::column(const coordinator::Grid& grid, std::uint32_t shard) const {
-  const auto& run = grid.run;
+coordinator::State Swarm::column(const coordinator::State& run, std::uint32_t shard) const {
   coordinator::State seen;
-  for (const auto& [lead, peer] : run.peers) {
-    auto own = peer;
-    own.hello.peer = mate(lead, shard);
-    seen.peers.emplace(own.hello.peer, std::move(own));
-  }
-  std::vector<Member> members;
-  for (const auto& member : run.view.members) members.push_back({mate(member.id, shard), member.name, member.lanes, member.ordinal});
-  seen.view = {run.view.epoch, std::move(members)};
+  for (const auto& [id, peer] : run.peers)
+    if (peer.hello.shard == shard) seen.peers.emplace(id, peer);
+  seen.view = {run.view.epoch, coordinator::column_of(run.view.members, shard, run.options.shards)};
   seen.phase = run.phase;
   seen.revision = run.revision;
   seen.cursor = run.cursor;
@@ -67,20 +62,17 @@ coordinator::State Swarm::column(const coordinator::Grid& grid, std::uint32_t sh
   return seen;
 }
 
-JournalEvent Swarm::column(const coordinator::Grid& grid, const JournalEvent& event, std::uint32_t shard) const {
+JournalEvent Swarm::column(const coordinator::State& run, const JournalEvent& event, std::uint32_t shard) const {
   auto own = event;
-  const auto part = [&](Digest& digest) {
-    if (const auto parts = grid.parts.find(digest); parts != grid.parts.end()) digest = parts->second[shard];
-  };
   if (auto* done = std::get_if<events::RoundCommitted>(&own)) {
     for (auto& id : done->contributors) id = mate(id, shard);
-    part(done->digest);
+    done->digest = run.rounds[done->fragment].last->shards[shard].part;
   }
   if (auto* done = std::get_if<events::OuterStepCommitted>(&own)) {
     for (auto& id : done->contributors) id = mate(id, shard);
-    part(done->digest);
+    done->digest = *run.shards[shard].state;
   }
-  if (auto* back = std::get_if<events::RolledBack>(&own)) part(back->digest);
+  if (auto* back = std::get_if<events::RolledBack>(&own)) back->digest = *run.shards[shard].state;
   return own;
 }
 
@@ -98,7 +90,7 @@ std::vector<coordinator::Effect> Swarm::column(const Judgement& of, std::uint32_
   std::vector<coordinator::Effect> seen;
   for (const auto& effect : of.effects) {
     if (const auto* event = std::get_if<JournalEvent>(&effect)) {
-      if (shard_of(*event).value_or(shard) == shard) seen.emplace_back(column(of.grid, *event, shard));
+      if (shard_of(*event).value_or(shard) == shard) seen.emplace_back(column(of.state, *event, shard));
     } else if (const auto* send = std::get_if<coordinator::Send>(&effect)) {
       if (const auto to = index_of(send->to); to && hosts_[*to].spec.shard == shard) seen.push_back(effect);
     } else {
@@ -111,10 +103,10 @@ std::vector<coordinator::Effect> Swarm::column(const Judgement& of, std::uint32_
 void Swarm::judge_coordinator(const Judgement& of) {
   const auto& event = of.event;
   if (oracles_.size() == 1) {
-    oracles_.front().coordinator_stepped(event, of.grid.run, of.effects, of.at, now_);
+    oracles_.front().coordinator_stepped(event, of.state, of.effects, of.at, now_);
     return note_seats();
   }
-  note_replicas(of.grid);
+  note_replicas(of.state);
   const auto speaker = [&]() -> std::optional<std::size_t> {
     if (const auto* received = std::get_if<coordinator::Received>(&event)) return index_of(received->from);
     if (const auto* lost = std::get_if<coordinator::ConnectionLost>(&event)) return index_of(lost->peer);
@@ -124,7 +116,7 @@ void Swarm::judge_coordinator(const Judgement& of) {
   for (std::uint32_t shard = 0; shard < oracles_.size(); ++shard) {
     // What somebody of another shard says is heard by nobody of this one.
     const bool heard = !speaker || hosts_[*speaker].spec.shard == shard;
-    oracles_[shard].coordinator_stepped(heard ? event : coordinator::Event{Coordinators{}}, column(of.grid, shard), column(of, shard),
+    oracles_[shard].coordinator_stepped(heard ? event : coordinator::Event{Coordinators{}}, column(of.state, shard), column(of, shard),
                                         of.at, now_);
   }
   note_seats();
@@ -144,13 +136,13 @@ void Swarm::note_seats() {
 /// A run is not given up while somebody who holds its state looks for it (SIM-11).
 void Swarm::judge_given_up() {
   judge_restoring();
-  const auto& run = grid_.run;
+  const auto& run = state_;
   const bool nobody_holds_it =
       run.view.members.empty() && !run.restoring && run.has_trained() &&
       std::ranges::none_of(run.peers, [](const auto& entry) { return entry.second.seat == coordinator::Seat::CaughtUp; });
   if (!nobody_holds_it) return;
   const auto looks_for_it = [&](const Host& host) {
-    return host.alive && !host.paused && host.machine.revision == grid_.run.revision && host.machine.phase != peer::Phase::Leaving &&
+    return host.alive && !host.paused && host.machine.revision == state_.revision && host.machine.phase != peer::Phase::Leaving &&
            host.machine.phase != peer::Phase::Saving && oracle_of(host).is_member_until_now(host.id);
   };
   for (const auto& host : hosts_) {
@@ -176,7 +168,7 @@ void Swarm::judge_lost(const events::PeerLost& lost) {
 
 /// A run that waits for its checkpoint is not given up while enough of those who have it on their disks are here for long (SIM-11).
 void Swarm::judge_restoring() {
-  const auto& run = grid_.run;
+  const auto& run = state_;
   if (!run.restoring || !kept_ || !kept_->checkpoint) return;
   const auto could_bring_it = [&](const Host& host) {
     const bool here = host.alive && !host.paused && !host.left && host.up_open && host.down_open && !host.parted &&
@@ -212,7 +204,7 @@ void Swarm::judge_ended(const Host& host, const peer::End& end) {
 
 /// The newest state is on a disk, unless everybody who held it was killed, or had no room for it until the end of its patience.
 void Swarm::judge_saved() {
-  const auto& run = grid_.run;
+  const auto& run = state_;
   if (!run.has_trained() || violation()) return;
   const auto ended_with_it = [&](const Host& host) {
     if (!host.end || host.model.revision != run.revision || host.gave_up_saving) return false;

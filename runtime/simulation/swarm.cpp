@@ -69,7 +69,7 @@ Swarm::Swarm(Scenario scenario, Probes& probes)
   const auto shards = scenario_.options.shards;
   oracles_.assign(shards, Oracle{scenario_.options, [this](PeerId peer, OuterStep step) { return weigh(peer, step); }});
   reduces_.resize(shards);
-  grid_ = coordinator::initial_grid(scenario_.options, coordinator_clock_.read(now_));
+  state_ = coordinator::initial(scenario_.options, coordinator_clock_.read(now_));
   ledger_ = coordinator::open_ledger(scenario_.options);
   for (const auto& [at, spec] : scenario_.arrivals) schedule(at, [this, arriving = spec] { join(arriving); });
   schedule(random_.between(0ms, 250ms), [this] { tick_coordinator(0); });
@@ -89,7 +89,7 @@ Outcome Swarm::run() {
     queue_.pop_back();
     now_ = item.at;
     if (now_ > limit) {
-      violate("LAW-6 the run hangs; the coordinator waits for: " + grid_.run.waiting.what);
+      violate("LAW-6 the run hangs; the coordinator waits for: " + state_.waiting.what);
       break;
     }
     item.act();
@@ -99,7 +99,7 @@ Outcome Swarm::run() {
   std::vector<Holding> survivors;
   for (const auto& host : hosts_)
     if (host.end && !host.end->cause && !host.left) survivors.push_back(holding(host));
-  if (!violation() && !outcome_.cause && outcome_.over) oracles_.front().check_end(grid_.run, coordinator_alive_, survivors);
+  if (!violation() && !outcome_.cause && outcome_.over) oracles_.front().check_end(state_, coordinator_alive_, survivors);
   judge_saved();
   outcome_.violation = violation();
   outcome_.took = now_ - Instant{};
@@ -197,7 +197,7 @@ void Swarm::send_down(PeerId to, coordinator::ToPeer message) {
   const auto i = index_of(to);
   if (!i || !hosts_[*i].down_open) return;
   auto& host = hosts_[*i];
-  if (std::holds_alternative<BeginStep>(message) && !std::exchange(host.admitted, true) && grid_.run.has_trained())
+  if (std::holds_alternative<BeginStep>(message) && !std::exchange(host.admitted, true) && state_.has_trained())
     outcome_.joins.push_back(now_ - host.started);
   host.down_last = std::max(host.down_last, now_ + message_delay());
   schedule(host.down_last - now_, [this, i = *i, connection = host.connection, message = std::move(message)]() mutable {
@@ -247,7 +247,7 @@ void Swarm::coordinator_finished(const coordinator::Finish& finish) {
   outcome_.cause = finish.cause;
   if (finish.cause && finish.cause->name == ErrorName::TooFewPeers) judge_given_up();
   for (std::uint32_t shard = 0; shard < scenario_.options.shards && !finish.cause; ++shard)
-    if (!is_on_a_disk(grid_.run.revision, shard)) violate("SIM-14 the run is done and its final state is on no disk");
+    if (!is_on_a_disk(state_.revision, shard)) violate("SIM-14 the run is done and its final state is on no disk");
   probe(probe_of_end(finish.cause));
   for (std::size_t i = 0; i < hosts_.size(); ++i)
     post_lost(i, "the coordinator ended", std::max(Duration{1ms}, hosts_[i].down_last - now_));
@@ -255,25 +255,15 @@ void Swarm::coordinator_finished(const coordinator::Finish& finish) {
 
 // Machines ------------------------------------------------------------------------------------------------------------------
 
-void Swarm::break_decisions(const coordinator::Event& event, coordinator::GridTransition& transition) {
-  coordinator::Transition of_the_run{std::move(transition.state.run), std::move(transition.decided), std::move(transition.effects),
-                                     std::move(transition.reason)};
-  break_coordinator_(event, of_the_run);
-  transition.state.run = std::move(of_the_run.state);
-  transition.decided = std::move(of_the_run.decided);
-  transition.effects = std::move(of_the_run.effects);
-  transition.reason = std::move(of_the_run.reason);
-}
-
 void Swarm::step_coordinator(const coordinator::Event& event) {
   if (!coordinator_alive_ || outcome_.over) return;
-  const auto phase = grid_.run.phase;
-  auto transition = coordinator::step(std::move(grid_), event, coordinator_clock_.read(now_));
-  if (break_coordinator_) break_decisions(event, transition);
-  grid_ = std::move(transition.state);
-  if (grid_.run.phase != phase) {
-    probe(probe_of(grid_.run.phase));
-    if (phase == coordinator::Phase::Waiting && grid_.run.phase == coordinator::Phase::Training && grid_.run.revision > Revision{})
+  const auto phase = state_.phase;
+  auto transition = coordinator::step(std::move(state_), event, coordinator_clock_.read(now_));
+  if (break_coordinator_) break_coordinator_(event, transition);
+  state_ = std::move(transition.state);
+  if (state_.phase != phase) {
+    probe(probe_of(state_.phase));
+    if (phase == coordinator::Phase::Waiting && state_.phase == coordinator::Phase::Training && state_.revision > Revision{})
       probe(WorldProbe::RecoveredFromBelowMinimum);
   }
   if (!transition.reason.empty()) {
@@ -284,13 +274,13 @@ void Swarm::step_coordinator(const coordinator::Event& event) {
   const bool was_writing = ledger_.is_writing();
   if (!was_writing) writing_time_ = writing_time();
   const bool at_once = !was_writing && writing_time_ == Duration{};
-  if (at_once) judge_coordinator({event, grid_, transition.effects, now_});
+  if (at_once) judge_coordinator({event, state_, transition.effects, now_});
   auto effects = at_once ? std::vector<coordinator::Effect>{} : transition.effects;
   auto actions = coordinator::record(ledger_, std::move(transition.decided), std::move(transition.effects), coordinator_clock_.read(now_));
-  if (!at_once && !ledger_.is_writing()) judge_coordinator({event, grid_, effects, now_});  // there was nothing to write
+  if (!at_once && !ledger_.is_writing()) judge_coordinator({event, state_, effects, now_});  // there was nothing to write
   else if (!at_once) {
     const bool behind_next = !was_writing || !ledger_.next.empty();
-    untold_.push_back({entry_ + (behind_next ? 1 : 0), event, grid_, std::move(effects), now_});
+    untold_.push_back({entry_ + (behind_next ? 1 : 0), event, state_, std::move(effects), now_});
   }
   carry_out(std::move(actions));
 }
@@ -340,7 +330,7 @@ void Swarm::write(coordinator::Entry entry) {
 void Swarm::land() {
   for (; !untold_.empty() && untold_.front().entry == entry_; untold_.pop_front()) {
     const auto& told = untold_.front();
-    judge_coordinator({told.event, told.grid, told.effects, told.at});
+    judge_coordinator({told.event, told.state, told.effects, told.at});
   }
   auto entry = std::exchange(writing_, {});
   if (entry.decided) kept_ = std::move(entry.decided);
@@ -349,7 +339,7 @@ void Swarm::land() {
 
 void Swarm::journaled(JournalEvent event) {
   const auto name = std::string{info(event).name};
-  const bool sharded = grid_.run.options.shards > 1;
+  const bool sharded = state_.options.shards > 1;
   probe(probe_of_record(name, sharded));
   if (std::holds_alternative<events::StateFounded>(event) && ++founders_ > 1) probe(WorldProbe::FoundedAnew);
   if (const auto* lost = std::get_if<events::PeerLost>(&event)) judge_lost(*lost);

@@ -14,7 +14,7 @@
 #include <unordered_map>
 #include <vector>
 
-#include "actors/coordinator/grid_machine.hpp"
+#include "actors/coordinator/coordinator_state.hpp"
 #include "actors/coordinator/ledger.hpp"
 #include "actors/peer/trainer_machine.hpp"
 #include "actors/supervisor/restart_machine.hpp"
@@ -169,8 +169,7 @@ class Swarm {
   void pause_run();
   void resume_run();
 
-  /// Of a sharded run the peers are replicas.
-  [[nodiscard]] const coordinator::State& coordinator() const { return grid_.run; }
+  [[nodiscard]] const coordinator::State& coordinator() const { return state_; }
   [[nodiscard]] const std::deque<Host>& hosts() const { return hosts_; }
   [[nodiscard]] const std::vector<JournalEvent>& journal() const { return journal_; }
   [[nodiscard]] Instant now() const { return now_; }
@@ -201,7 +200,7 @@ class Swarm {
   /// One event of the coordinator, and what it made of it.
   struct Judgement {
     const coordinator::Event& event;
-    const coordinator::Grid& grid;  ///< after it
+    const coordinator::State& state;  ///< after it
     const std::vector<coordinator::Effect>& effects;
     Instant at{};
   };
@@ -209,7 +208,7 @@ class Swarm {
   struct Untold {
     std::uint64_t entry = 0;  ///< of the ledger, behind which it waits
     coordinator::Event event;
-    coordinator::Grid grid;
+    coordinator::State state;
     std::vector<coordinator::Effect> effects;
     Instant at{};
   };
@@ -223,10 +222,10 @@ class Swarm {
   [[nodiscard]] const std::optional<std::string>& violation() const;
   [[nodiscard]] std::size_t commits() const;
   [[nodiscard]] std::uint64_t weigh(PeerId peer, OuterStep step) const;
-  void note_replicas(const coordinator::Grid& grid);
+  void note_replicas(const coordinator::State& run);
   [[nodiscard]] PeerId mate(PeerId peer, std::uint32_t shard) const;
-  [[nodiscard]] coordinator::State column(const coordinator::Grid& grid, std::uint32_t shard) const;
-  [[nodiscard]] JournalEvent column(const coordinator::Grid& grid, const JournalEvent& event, std::uint32_t shard) const;
+  [[nodiscard]] coordinator::State column(const coordinator::State& run, std::uint32_t shard) const;
+  [[nodiscard]] JournalEvent column(const coordinator::State& run, const JournalEvent& event, std::uint32_t shard) const;
   [[nodiscard]] std::vector<coordinator::Effect> column(const Judgement& of, std::uint32_t shard) const;
   void judge_coordinator(const Judgement& judgement);
   void note_seats();
@@ -260,7 +259,6 @@ class Swarm {
   void carry_out(std::size_t host, const peer::Effect& effect);
   void fence(PeerId peer);
   void look_for(PeerId peer);
-  void break_decisions(const coordinator::Event& event, coordinator::GridTransition& transition);
   void coordinator_finished(const coordinator::Finish& finish);
   void journaled(JournalEvent event);
   void rejoin(const PeerSpec& spec, const std::optional<Model>& checkpoint, bool brings_it);
@@ -338,7 +336,7 @@ class Swarm {
   BreakCoordinator break_coordinator_;
   BreakPeer break_peers_;
 
-  coordinator::Grid grid_;
+  coordinator::State state_;
   coordinator::Ledger ledger_;
   std::uint64_t entry_ = 0;     ///< the last that was begun
   coordinator::Entry writing_;  ///< as long as it is on its way

@@ -96,7 +96,10 @@ void name_missing(RunStatus& status, const std::string& replica) {
   std::string missing;
   std::size_t count = 0;
   for (std::uint64_t shard = 0; shard < status.shards; ++shard) {
-    const auto holds = [&](const PeerStatus& peer) { return waits(peer) && peer.shard == shard; };
+    const auto holds = [&](const PeerStatus& peer) {
+      const bool comes = peer.state == PeerState::Joining || peer.state == PeerState::Fetching;
+      return peer.replica == replica && comes && peer.shard == shard;
+    };
     if (std::any_of(status.peers.begin(), status.peers.end(), holds)) continue;
     missing += (count++ == 0 ? "" : ", ") + std::to_string(shard);
   }
@@ -194,6 +197,7 @@ class RunFold {
     if (peer == nullptr) return;
     peer->trainer_pid = e.trainer_pid;
     peer->digest = known(e.digest);
+    if (!e.who.replica.empty()) name_missing(s_, e.who.replica);  // it may wait for them still
   }
   void operator()(const events::PeerFetching& e) { stands(s_, e.who, PeerState::Fetching); }
   void operator()(const events::PeerFetched& e) {

@@ -166,7 +166,7 @@ class Whole(unittest.TestCase):
         with Grid(1, minimum=1, outer_steps=5000, every=0, env=SLOW) as run:
             run.wait_for("outer_step_committed", 3)
             os.kill(run.peer(0, 0)["pid"], signal.SIGKILL)
-            run.wait_for("peer_absent", 2)
+            run.wait_for("peer_absent")
             down = run.primectl("down", run.up["run_id"])
             self.assertNotIn("go on from", down.stdout)
             self.assertNotIn("--from", down.stdout)

@@ -6,7 +6,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "actors/coordinator/grid_machine.hpp"
+#include "actors/membership/replicas.hpp"
 #include "runtime/launch/coordinator_guard.hpp"
 #include "runtime/launch/find_checkpoint.hpp"
 #include "runtime/launch/launch_plan.hpp"
@@ -400,7 +400,7 @@ BOOST_AUTO_TEST_CASE(a_sharded_run_goes_on_from_the_newest_step_of_which_every_s
     content.manifest = manifest::shared_yaml(manifest);
     return store::write_checkpoint(run / "peers" / peer / "checkpoints", content).value();
   };
-  const auto combined = [](std::uint64_t a, std::uint64_t b) { return coordinator::combined(std::vector{Digest{a, 8}, Digest{b, 8}}); };
+  const auto combined = [](std::uint64_t a, std::uint64_t b) { return membership::combined(std::vector{Digest{a, 8}, Digest{b, 8}}); };
   const auto found = [&] { return find_checkpoint(root.path(), "small-abcdef", manifest); };
   const auto committed = [](std::uint64_t revision, const Digest& digest) {
     return nlohmann::json{{"outer_step", revision}, {"revision", revision}, {"digest", to_string(digest)}};

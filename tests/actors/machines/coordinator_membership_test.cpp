@@ -407,7 +407,7 @@ BOOST_AUTO_TEST_CASE(a_fetch_that_a_commit_overtook_once_it_was_whole_is_no_atte
     membership::fetched(run, PeerId{2}, Fetched{run.revision, *run.digest}, bench.now, effects);
     BOOST_CHECK(run.peers.at(PeerId{2}).seat == membership::Seat::CaughtUp);
     run.revision = run.revision.next();
-    run.digest = Digest{revision, 7};
+    run.shards.front().state = run.digest = Digest{revision, 7};
     run.peers.at(PeerId{1}).seated.revision = run.revision;
     run.peers.at(PeerId{1}).seated.state = *run.digest;
     membership::refresh_fetches(run, bench.now, effects);

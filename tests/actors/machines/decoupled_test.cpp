@@ -150,7 +150,7 @@ BOOST_AUTO_TEST_CASE(a_joiner_trains_at_once_and_is_asked_for_what_is_open) {
   bench.state.options.max_peers = 5;
   publish(bench, 1, 1, 1, 100);
   bench.greet(4);
-  bench.hear(4, Seated{Revision{}, *bench.state.digest, LAYOUT, 3, 1, {}, bench.state.parts});
+  bench.hear(4, Seated{Revision{}, *bench.state.digest, LAYOUT, 3, 1, {}, bench.state.shards.front().parts});
   BOOST_TEST(bench.told<BeginStep>(4).contribute);
   BOOST_TEST(bench.told<PublishNow>(4).fragment == 1U);
 }

@@ -103,7 +103,7 @@ struct Undecided {
   Undecided() {
     stage.options.wait_limit = 60min;
     stage.ledger.stand_still();
-    coordinator = system.spawn<CoordinatorActorImpl>(coordinator::initial_grid(stage.options, stage.ports.now()), stage.ports);
+    coordinator = system.spawn<CoordinatorActorImpl>(coordinator::initial(stage.options, stage.ports.now()), stage.ports);
     peer = system.spawn(guest, caf::actor_cast<CoordinatorActor>(coordinator), 1, &heard);
     caf::anon_send(peer, Heartbeat{});
     BOOST_REQUIRE((heard.beat.get_future().wait_for(std::chrono::minutes(1)) == std::future_status::ready));
@@ -136,7 +136,7 @@ BOOST_AUTO_TEST_CASE(a_run_that_nobody_joined_holds_its_process_no_longer_than_i
   System words;
   Stage stage;
   caf::actor_system system{words.config};
-  const auto coordinator = system.spawn<CoordinatorActorImpl>(coordinator::initial_grid(stage.options, stage.ports.now()), stage.ports);
+  const auto coordinator = system.spawn<CoordinatorActorImpl>(coordinator::initial(stage.options, stage.ports.now()), stage.ports);
   stage.now_ms = 2000;
   comes(stage.finished);
   comes(stage.deserted);
@@ -150,7 +150,7 @@ BOOST_AUTO_TEST_CASE(only_guests_that_are_there_at_the_end_hold_the_process_and_
   Heard second;
   Heard late;
   caf::actor_system system{words.config};
-  const auto coordinator = system.spawn<CoordinatorActorImpl>(coordinator::initial_grid(stage.options, stage.ports.now()), stage.ports);
+  const auto coordinator = system.spawn<CoordinatorActorImpl>(coordinator::initial(stage.options, stage.ports.now()), stage.ports);
   const auto handle = caf::actor_cast<CoordinatorActor>(coordinator);
   caf::scoped_actor self{system};
   const auto leave = [&](const caf::actor& who) {
@@ -183,7 +183,7 @@ BOOST_AUTO_TEST_CASE(the_reason_of_each_transition_is_given_to_the_log) {
     if (!std::exchange(told, true)) reason.set_value(text);
   };
   caf::actor_system system{words.config};
-  const auto coordinator = system.spawn<CoordinatorActorImpl>(coordinator::initial_grid(stage.options, stage.ports.now()), stage.ports);
+  const auto coordinator = system.spawn<CoordinatorActorImpl>(coordinator::initial(stage.options, stage.ports.now()), stage.ports);
   const auto peer = system.spawn(guest, caf::actor_cast<CoordinatorActor>(coordinator), 1, &heard);
   BOOST_TEST(comes(reason) == "p1 is welcome");
   caf::anon_send_exit(peer, caf::exit_reason::user_shutdown);

@@ -24,24 +24,22 @@ Snapshot full() {
                 2,
                 {{0, 2}, OuterStep{4}, Revision{9}, 640},
                 {{1}, OuterStep{3}, Revision{8}, 320}},
-               {Member{PeerId{2}, "b", Endpoint{"host", 1}, 4}, 3, 4}};
+               {Member{PeerId{2}, "b", Endpoint{"host", 1}, 4}, 3, 4, {}, {}, {}, 1, "north"}};
   s.next_ordinal = 5;
   s.phase = Phase::Over;
   s.paused_for = 6;
   s.paused_by_owner = true;
-  s.checkpoint = Origin{Revision{10}, OuterStep{5}, Digest{5, 6}, 7, 8, {}, {3}};
+  s.checkpoint = Origin{Revision{10}, OuterStep{5}, Digest{5, 6}, 7, 8, {}, {3}, {Digest{8, 1}, Digest{8, 2}}};
   s.given_back = {4, 40};
   s.unused = {4};
   s.restoring = true;
   s.end_cause = Error{ErrorName::TooFewPeers, "one"}.with_context("somewhere");
   s.finalist = PeerId{2};
-  s.layout = Digest{1, 2};
-  s.elements = 1ULL << 40;
   s.data = {Digest{9, 8}, "12 files, \"quoted\"", "1 2 00000003 a\n"};
   s.digest = Digest{3, 4};
   s.revision = Revision{11};
   s.versions = {OuterStep{6}, OuterStep{6}, OuterStep{5}};
-  s.digests = {Digest{1, 1}, Digest{2, 2}, Digest{3, 3}};
+  s.shards = {{Digest{1, 2}, 1ULL << 40, Digest{6, 6}, {Digest{1, 1}, Digest{2, 2}, Digest{3, 3}}}, {Digest{1, 3}, 7, std::nullopt, {}}};
   s.cursor = 12;
   s.step_begun = true;
   s.step_span = 13;
@@ -57,7 +55,8 @@ Snapshot full() {
                                    .contributors = {PeerId{~0ULL}, PeerId{2}},
                                    .loss = 0.1,
                                    .tokens_per_s = std::nan(""),
-                                   .reduce_s = Duration{12'345'678}}}}};
+                                   .reduce_s = Duration{12'345'678}}},
+       {{Digest{6, 1}, Digest{6, 2}}, {Digest{7, 1}, Digest{7, 2}}}}};
   return s;
 }
 
@@ -113,12 +112,19 @@ BOOST_AUTO_TEST_CASE(what_was_kept_last_comes_back_as_it_was) {
   BOOST_CHECK((back->unused == full().unused && back->commits[0].commit.given_back == full().unused));
   BOOST_TEST(back->step_begun);
   BOOST_TEST((back->versions == full().versions));
-  BOOST_TEST((back->digests == full().digests));
+  BOOST_REQUIRE(back->shards.size() == 2U);
+  BOOST_CHECK((back->shards[0].state == Digest{6, 6} && back->shards[0].parts == full().shards[0].parts));
+  BOOST_CHECK((back->shards[1].layout == Digest{1, 3} && back->shards[1].elements == 7U && !back->shards[1].state));
+  BOOST_CHECK((back->checkpoint->shards == full().checkpoint->shards));
+  BOOST_CHECK((back->members[1].shard == 1U && back->members[1].replica == "north"));
   BOOST_REQUIRE(back->commits.size() == 2U);
   BOOST_CHECK((back->commits[0].commit.op == full().commits[0].commit.op));
   BOOST_TEST(back->commits[0].commit.completes);
   BOOST_TEST(back->commits[1].commit.fragment == 2U);
   BOOST_TEST(!back->commits[1].commit.completes);
+  BOOST_TEST(back->commits[0].shards.empty());
+  BOOST_REQUIRE(back->commits[1].shards.size() == 2U);
+  BOOST_CHECK((back->commits[1].shards[1].state == Digest{7, 1} && back->commits[1].shards[1].part == Digest{7, 2}));
   auto lines = full().commits[1].lines;
   auto& told = back->commits[1].lines;
   BOOST_REQUIRE(told.size() == lines.size());
@@ -162,13 +168,13 @@ BOOST_AUTO_TEST_CASE(a_damaged_file_is_refused_and_not_guessed_at) {
     damaged[random() % text.size()] = static_cast<char>(random());
     (void)parse_snapshot(damaged);  // another digit is another number; whatever else it is, nothing crashes
   }
-  for (const auto* wrong : {"", "{}", "[]", "{\"schema\": \"prime.decisions/7\"}"}) {
+  for (const auto* wrong : {"", "{}", "[]", "{\"schema\": \"prime.decisions/8\"}"}) {
     BOOST_REQUIRE(store::write_file_atomically(path, wrong).has_value());
     BOOST_TEST((DecisionFile{path}.read().error().name == ErrorName::StorageFailed));
     BOOST_TEST(DecisionFile{path}.read().error().detail == path.string() + " is damaged: another copy of it is needed");
   }
-  BOOST_REQUIRE(store::write_file_atomically(path, "{\"schema\": \"prime.decisions/8\"}").has_value());
+  BOOST_REQUIRE(store::write_file_atomically(path, "{\"schema\": \"prime.decisions/9\"}").has_value());
   BOOST_TEST(DecisionFile{path}.read().error().detail == path.string() +
-                                                             " is of format prime.decisions/8, and this program reads "
-                                                             "prime.decisions/7: let the release that wrote it serve this run");
+                                                             " is of format prime.decisions/9, and this program reads "
+                                                             "prime.decisions/8: let the release that wrote it serve this run");
 }

@@ -3,7 +3,8 @@
 
 #include <boost/test/unit_test.hpp>
 
-#include "actors/coordinator/grid_machine.hpp"
+#include "actors/coordinator/waits.hpp"
+#include "actors/membership/replicas.hpp"
 #include "coordinator_bench.hpp"
 
 namespace prime::coordinator {
@@ -14,17 +15,17 @@ inline std::uint32_t shard_of(std::uint64_t peer) { return static_cast<std::uint
 inline std::string replica_of(std::uint64_t peer) { return std::string(1, static_cast<char>('a' + peer / 10 - 1)); }
 /// What a shard holds at a revision; no two alike.
 inline Digest held(std::uint64_t peer, std::uint64_t revision) { return {revision + 1, shard_of(peer) + 1}; }
-inline Digest whole(std::uint64_t revision) { return combined(std::vector{held(10, revision), held(11, revision)}); }
+inline Digest whole(std::uint64_t revision) { return membership::combined(std::vector{held(10, revision), held(11, revision)}); }
 
 /// What its trainer is born with; the first replica founds the state.
 inline Digest born(std::uint64_t peer) { return peer < 20 ? held(peer, 0) : Digest{peer, 99}; }
 
-struct GridBench : Consequences {
+struct ReplicaBench : Consequences {
   Instant now{};
-  Grid grid;
+  State state;
   std::optional<Snapshot> disk;
 
-  explicit GridBench(std::uint32_t replicas = 2, std::uint64_t outer_steps = 3, std::uint32_t shards = 2) {
+  explicit ReplicaBench(std::uint32_t replicas = 2, std::uint64_t outer_steps = 3, std::uint32_t shards = 2) {
     Options options;
     options.run = "run";
     options.shards = shards;
@@ -32,12 +33,12 @@ struct GridBench : Consequences {
     options.outer_steps = outer_steps;
     options.samples_per_peer = 10;
     options.max_peers = 4;
-    grid = initial_grid(options, now);
+    state = initial(options, now);
   }
 
   void on(const Event& event) {
-    auto transition = step(std::move(grid), event, now);
-    grid = std::move(transition.state);
+    auto transition = step(std::move(state), event, now);
+    state = std::move(transition.state);
     if (transition.decided) disk = transition.decided;
     take(std::move(transition.effects));
     reason = std::move(transition.reason);
@@ -69,12 +70,12 @@ struct GridBench : Consequences {
     for (const auto peer : peers) seat(peer);
   }
   void ready(std::uint64_t peer, std::uint64_t weight = 100) {
-    hear(peer, Ready{grid.run.step(), grid.run.revision, weight, 10, Real{1.0}, {}, Real{1.0}, 1});
+    hear(peer, Ready{state.step(), state.revision, weight, 10, Real{1.0}, {}, Real{1.0}, 1});
   }
   void ready_all(const Ids& peers) {
     for (const auto peer : peers) ready(peer);
   }
-  void vote(std::uint64_t peer) { hear(peer, Vote{grid.run.operation, held(peer, grid.run.step().value), 1, 1}); }
+  void vote(std::uint64_t peer) { hear(peer, Vote{state.operation, held(peer, state.step().value), 1, 1}); }
   /// Time passes, and these are heard every second.
   void pass(Duration duration, const Ids& heard) {
     std::vector<Effect> all;
@@ -100,20 +101,20 @@ inline Ids ids_of(const View& view) {
 inline const Ids ALL{10, 11, 20, 21};
 inline const Ids THREE{10, 11, 20, 21, 30, 31};
 
-inline GridBench training(const Ids& peers = ALL) {
-  GridBench bench{static_cast<std::uint32_t>(peers.size() / 2)};
+inline ReplicaBench training(const Ids& peers = ALL) {
+  ReplicaBench bench{static_cast<std::uint32_t>(peers.size() / 2)};
   bench.seat_all(peers);
   // The first replica founds the state, the others fetch.
   for (const auto peer : peers)
     if (peer >= 20) bench.hear(peer, Fetched{Revision{}, held(peer, 0)});
-  BOOST_REQUIRE(bench.grid.run.phase == Phase::Training);
+  BOOST_REQUIRE(bench.state.phase == Phase::Training);
   return bench;
 }
 
-inline GridBench reducing(const Ids& peers = ALL) {
+inline ReplicaBench reducing(const Ids& peers = ALL) {
   auto bench = training(peers);
   bench.ready_all(peers);
-  BOOST_REQUIRE(bench.grid.run.phase == Phase::Reducing);
+  BOOST_REQUIRE(bench.state.phase == Phase::Reducing);
   return bench;
 }
 

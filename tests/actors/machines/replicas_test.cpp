@@ -2,9 +2,9 @@
 #include <boost/test/unit_test.hpp>
 #include <cmath>
 
-#include "grid_bench.hpp"
+#include "replica_bench.hpp"
 
-BOOST_AUTO_TEST_SUITE(grid)
+BOOST_AUTO_TEST_SUITE(replicas)
 
 using namespace prime;
 using namespace prime::coordinator;
@@ -22,7 +22,7 @@ BOOST_AUTO_TEST_CASE(each_shard_has_its_own_view_of_one_epoch) {
 }
 
 BOOST_AUTO_TEST_CASE(a_joiner_fetches_each_shard_from_who_holds_it) {
-  GridBench bench;
+  ReplicaBench bench;
   bench.seat_all({10, 11, 20});
   BOOST_TEST(bench.told<FetchState>().empty());  // its other half is not there
   bench.seat(21);
@@ -44,23 +44,20 @@ BOOST_AUTO_TEST_CASE(each_shard_hears_of_relays_that_hold_the_same_shard) {
   }
 }
 
-BOOST_AUTO_TEST_CASE(a_fetch_has_ended_when_those_of_all_shards_have) {
-  GridBench bench;
+BOOST_AUTO_TEST_CASE(each_peer_of_a_replica_fetches_by_itself_and_all_are_admitted_together) {
+  ReplicaBench bench;
   bench.seat_all(ALL);
   bench.hear(21, FetchFailed{PeerId{11}, Revision{}, Error{ErrorName::FetchFailed, "damaged"}});
-  BOOST_TEST(bench.told<FetchState>().empty());
-  BOOST_TEST((bench.grid.run.peers.at(PeerId{20}).seat == Seat::Fetching));
+  BOOST_TEST(bench.told<FetchState>() == Ids{21});  // it alone tries again
   bench.hear(20, Fetched{Revision{}, held(20, 0)});
-  BOOST_TEST(bench.told<FetchState>() == (Ids{20, 21}));  // tried again
-  // What is said twice counts once: it is shard 1 that has yet to fetch.
-  bench.hear(20, Fetched{Revision{}, held(20, 0)});
-  BOOST_TEST((bench.grid.run.peers.at(PeerId{20}).seat == Seat::Fetching));
+  BOOST_TEST((bench.state.peers.at(PeerId{20}).seat == Seat::CaughtUp));
   bench.hear(21, Fetched{Revision{}, held(21, 0)});
-  BOOST_TEST((bench.grid.run.peers.at(PeerId{20}).seat == Seat::Member));
+  BOOST_TEST((bench.state.peers.at(PeerId{20}).seat == Seat::Member));
+  BOOST_TEST((bench.state.peers.at(PeerId{21}).seat == Seat::Member));
 }
 
 BOOST_AUTO_TEST_CASE(a_replica_whose_fetch_stopped_half_way_founds_what_it_holds_now) {
-  GridBench bench;
+  ReplicaBench bench;
   bench.seat_all({10, 11});
   bench.greet(20);
   bench.hear(20, Seated{Revision{}, Digest{90, 0}, Digest{7, 0}, 100, 1});
@@ -76,7 +73,7 @@ BOOST_AUTO_TEST_CASE(a_replica_whose_fetch_stopped_half_way_founds_what_it_holds
 }
 
 BOOST_AUTO_TEST_CASE(what_one_shard_tells_of_the_data_counts_for_its_replica) {
-  GridBench bench;
+  ReplicaBench bench;
   const auto seat = [&](std::uint64_t peer, const DataIdentity& data) {
     bench.greet(peer);
     bench.hear(peer, Seated{Revision{}, Digest{90, peer % 10}, Digest{7, peer % 10}, 100, 1, data});
@@ -84,7 +81,7 @@ BOOST_AUTO_TEST_CASE(what_one_shard_tells_of_the_data_counts_for_its_replica) {
   const DataIdentity seven{Digest{5, 5}, "7 files"};
   seat(10, {});
   seat(11, seven);
-  BOOST_TEST((bench.grid.run.data == seven));
+  BOOST_TEST((bench.state.data == seven));
   seat(20, seven);
   seat(21, seven);
   BOOST_TEST(bench.journaled<events::PeerLeft>().empty());
@@ -92,16 +89,18 @@ BOOST_AUTO_TEST_CASE(what_one_shard_tells_of_the_data_counts_for_its_replica) {
   seat(31, {Digest{6, 6}, "9 files"});
   const auto told = bench.sent<Dismissed>();
   BOOST_REQUIRE(told.size() == 2U);
-  BOOST_TEST((told[0].second.cause.name == ErrorName::DataMismatch));
-  BOOST_TEST(told[0].second.cause.detail == "this peer finds 7 files on one shard and 9 files on another; the run trains on 7 files");
+  for (const auto& [id, dismissed] : told) {
+    BOOST_TEST((dismissed.cause.name == ErrorName::DataMismatch));
+    BOOST_TEST(dismissed.cause.detail == "this peer finds 9 files; the run trains on 7 files");
+  }
 }
 
 BOOST_AUTO_TEST_CASE(who_was_seated_long_ago_can_found_the_state_when_all_others_are_gone) {
-  GridBench bench;
+  ReplicaBench bench;
   bench.seat_all(ALL);       // a founds, b fetches
   bench.seat_all({30, 31});  // and so does c
   for (const auto peer : {20U, 21U}) bench.hear(peer, Fetched{Revision{}, held(peer, 0)});
-  BOOST_REQUIRE(bench.grid.run.phase == Phase::Training);  // which was kept
+  BOOST_REQUIRE(bench.state.phase == Phase::Training);  // which was kept
   bench.lose(10);
   bench.lose(20);
   for (const auto peer : {30U, 31U}) bench.hear(peer, FetchFailed{PeerId{peer - 10}, Revision{}, Error{ErrorName::PeerLost, "gone"}});
@@ -115,9 +114,9 @@ BOOST_AUTO_TEST_CASE(a_replica_is_ready_when_all_its_peers_are_and_weighs_what_t
   auto bench = training();
   bench.ready(10, 100);
   bench.ready_all({20, 21});
-  BOOST_TEST((bench.grid.run.phase == Phase::Training));
+  BOOST_TEST((bench.state.phase == Phase::Training));
   bench.ready(11, 50);
-  BOOST_REQUIRE((bench.grid.run.phase == Phase::Reducing));
+  BOOST_REQUIRE((bench.state.phase == Phase::Reducing));
   const auto first = bench.told<StartReduce>(20);
   const auto second = bench.told<StartReduce>(21);
   BOOST_TEST((first.contributions.list() == std::vector<Contribution>{{PeerId{10}, 150}, {PeerId{20}, 200}}));
@@ -134,7 +133,7 @@ BOOST_AUTO_TEST_CASE(the_trainers_of_a_replica_begin_a_step_anew_together) {
   BOOST_TEST(bench.told<BeginStep>() == (Ids{10, 11}));
   const auto anew = bench.told<BeginStep>(11);
   BOOST_TEST(anew.attempt == 1U);
-  BOOST_TEST(anew.first_sample == bench.grid.run.rounds[0].work.at(PeerId{10}).first_sample);
+  BOOST_TEST(anew.first_sample == bench.state.rounds[0].work.at(PeerId{10}).first_sample);
   BOOST_TEST(anew.rank == 0);
   BOOST_TEST(ids_of(anew.view) == (Ids{11, 21}));
   // The other one has died of that, too; and what it said before is void.
@@ -148,9 +147,9 @@ BOOST_AUTO_TEST_CASE(the_trainers_of_a_replica_begin_a_step_anew_together) {
     bench.hear(peer, ready);
   };
   again(11);
-  BOOST_TEST(!bench.grid.run.rounds[0].work.at(PeerId{10}).ready);
+  BOOST_TEST(!bench.state.rounds[0].work.at(PeerId{10}).ready);
   again(10);
-  BOOST_TEST(bench.grid.run.rounds[0].work.at(PeerId{10}).ready.has_value());
+  BOOST_TEST(bench.state.rounds[0].work.at(PeerId{10}).ready.has_value());
   // What all have contributed stays, whatever becomes of a trainer then.
   bench.hear(11, TrainerRestarted{OuterStep{1}, 1});
   BOOST_TEST(bench.told<BeginStep>().empty());
@@ -171,7 +170,8 @@ BOOST_AUTO_TEST_CASE(a_step_is_committed_for_all_shards_or_for_none) {
   const auto committed = bench.journaled<events::OuterStepCommitted>();
   BOOST_REQUIRE(committed.size() == 1);
   BOOST_TEST(to_string(committed[0].digest) == to_string(whole(1)));
-  BOOST_TEST((bench.disk->shard_digests.at(whole(1)) == std::vector{held(10, 1), held(11, 1)}));
+  BOOST_TEST((bench.disk->digest == whole(1)));
+  for (const auto peer : {10U, 11U}) BOOST_TEST((bench.disk->shards[shard_of(peer)].state == held(peer, 1)));
 }
 
 BOOST_AUTO_TEST_CASE(each_shard_tells_of_its_own_lanes_and_the_topology_is_that_of_the_first) {
@@ -183,31 +183,31 @@ BOOST_AUTO_TEST_CASE(each_shard_tells_of_its_own_lanes_and_the_topology_is_that_
   };
   const events::LaneRelayed expected{{PeerId{11}, "p11", "a", 1}, "p21", to_string(PeerId{31})};
   BOOST_CHECK(told(11, 21, 31) == JournalEvent{expected});
-  BOOST_TEST(bench.grid.run.topology.relayed.empty());
+  BOOST_TEST(bench.state.topology.relayed.empty());
   BOOST_TEST(std::holds_alternative<events::LaneRelayed>(told(10, 20, 30)));
-  BOOST_TEST(bench.grid.run.topology.relayed.size() == 1U);
+  BOOST_TEST(bench.state.topology.relayed.size() == 1U);
   BOOST_TEST(std::holds_alternative<events::LaneDirect>(told(10, 20, 0)));
-  BOOST_TEST(bench.grid.run.topology.relayed.empty());
+  BOOST_TEST(bench.state.topology.relayed.empty());
 }
 
 BOOST_AUTO_TEST_CASE(replicas_whose_results_differ_in_one_shard_differ) {
   auto bench = reducing(THREE);
   for (const auto peer : {10U, 11U, 20U, 21U, 30U}) bench.vote(peer);
-  bench.hear(31, Vote{bench.grid.run.operation, Digest{66, 6}, 1, 1});
+  bench.hear(31, Vote{bench.state.operation, Digest{66, 6}, 1, 1});
   BOOST_TEST(bench.told<Dismissed>() == (Ids{30, 31}));
   BOOST_TEST((bench.told<Dismissed>(30).cause.name == ErrorName::ParityBroken));
   BOOST_TEST(bench.told<Commit>().empty());
 }
 
-BOOST_AUTO_TEST_CASE(a_failed_link_of_one_shard_is_one_between_two_replicas) {
+BOOST_AUTO_TEST_CASE(a_failed_link_of_one_shard_makes_the_operation_void_for_all) {
   auto bench = reducing(THREE);
-  bench.hear(21, ReduceFailed{bench.grid.run.operation, PeerId{31}, Error{ErrorName::LaneBroken, "cut"}});
+  bench.hear(21, ReduceFailed{bench.state.operation, PeerId{31}, Error{ErrorName::LaneBroken, "cut"}});
   BOOST_TEST(bench.told<Abort>() == THREE);
-  BOOST_TEST((bench.grid.run.tries.link_failures.contains({PeerId{20}, PeerId{30}})));
+  BOOST_TEST((bench.state.tries.link_failures.contains({PeerId{21}, PeerId{31}})));
 }
 
 BOOST_AUTO_TEST_CASE(the_end_is_told_to_all_and_reported_once) {
-  GridBench bench{2, 1};
+  ReplicaBench bench{2, 1};
   bench.seat_all(ALL);
   for (const auto peer : {20U, 21U}) bench.hear(peer, Fetched{Revision{}, held(peer, 0)});
   bench.greet(30);
@@ -219,7 +219,7 @@ BOOST_AUTO_TEST_CASE(the_end_is_told_to_all_and_reported_once) {
   BOOST_TEST(!bench.told<RunDone>(20).finalist);
   BOOST_TEST((bench.told<Dismissed>(30).cause.name == ErrorName::RunDone));
   bench.hear(10, StateSaved{"/ten", ""});
-  BOOST_TEST(!bench.grid.run.saved.has_value());
+  BOOST_TEST(!bench.state.saved.has_value());
   bench.hear(11, StateSaved{"", "the disk is full"});
   const auto failed = bench.journaled<events::FinalSaveFailed>();
   BOOST_TEST_REQUIRE(failed.size() == 1U, "a model is saved as a whole: of its lead alone is told");
@@ -233,26 +233,13 @@ BOOST_AUTO_TEST_CASE(the_end_is_told_to_all_and_reported_once) {
   BOOST_TEST(saved[0].who.peer.value == 20U);
   BOOST_TEST(saved[0].checkpoint == "/of-20");
   for (const auto peer : {10U, 11U, 20U}) bench.hear(peer, FinalReport{HeldOutLoss{Real{2.5}, 10}, "text", ""});
-  BOOST_TEST((bench.grid.run.phase == Phase::Finishing));
+  BOOST_TEST((bench.state.phase == Phase::Finishing));
   bench.hear(21, FinalReport{});
   const auto report = bench.journaled<events::FinalReport>();
   BOOST_REQUIRE(report.size() == 1);
   BOOST_TEST(report[0].checkpoint == "/of-20");
   BOOST_TEST(report[0].sample == "text");
   BOOST_TEST(bench.told<Dismissed>() == ALL);
-}
-
-BOOST_AUTO_TEST_CASE(a_run_of_one_shard_is_passed_through) {
-  Options options;
-  options.run = "run";
-  auto grid = initial_grid(options, Instant{});
-  auto run = initial(options, Instant{});
-  const Event hello = Received{PeerId{1}, Hello{PROTOCOL_VERSION, "run", PeerId{1}, "p", Endpoint{"h", 1}, 1}};
-  const auto through = step(std::move(grid), hello, Instant{});
-  const auto straight = step(std::move(run), hello, Instant{});
-  BOOST_TEST(through.reason == straight.reason);
-  BOOST_TEST(through.effects.size() == straight.effects.size());
-  BOOST_TEST(through.state.replicas.empty());
 }
 
 BOOST_AUTO_TEST_SUITE_END()

@@ -1,10 +1,10 @@
 // Owns the tests of replicas whose state has fragments, and of those that are late.
 #include <boost/test/unit_test.hpp>
 
-#include "grid_bench.hpp"
 #include "kernels/digest/digest.hpp"
+#include "replica_bench.hpp"
 
-BOOST_AUTO_TEST_SUITE(grid_rounds)
+BOOST_AUTO_TEST_SUITE(replica_rounds)
 
 using namespace prime;
 using namespace prime::coordinator;
@@ -20,11 +20,11 @@ Digest state_of(std::uint64_t peer, std::uint64_t first, std::uint64_t second) {
 }
 
 /// Two replicas of two shards, in two fragments.
-struct Bench : GridBench {
+struct Bench : ReplicaBench {
   Bench() {
-    grid.run.options.fragments = 2;
-    grid.run.plan.in_flight = 2;
-    grid.run.rounds.resize(2);
+    state.options.fragments = 2;
+    state.plan.in_flight = 2;
+    state.rounds.resize(2);
     for (const auto peer : ALL) {
       greet(peer);
       hear(peer, Seated{.revision = {},
@@ -34,11 +34,11 @@ struct Bench : GridBench {
                         .trainer_pid = 1,
                         .parts = {part_of(peer, 0, 0), part_of(peer, 1, 0)}});
     }
-    BOOST_REQUIRE(grid.run.phase == Phase::Training);
+    BOOST_REQUIRE(state.phase == Phase::Training);
   }
-  OperationId operation(std::uint32_t fragment) { return grid.run.rounds[fragment].operation.value().id; }
+  OperationId operation(std::uint32_t fragment) { return state.rounds[fragment].operation.value().id; }
   void vote(std::uint64_t peer, std::uint32_t fragment) {
-    const auto& round = grid.run.rounds[fragment];
+    const auto& round = state.rounds[fragment];
     hear(peer, Vote{operation(fragment), part_of(peer, fragment, round.step.value), 1, 1});
   }
 };
@@ -48,7 +48,7 @@ struct Bench : GridBench {
 BOOST_AUTO_TEST_CASE(each_fragment_is_committed_when_all_shards_of_all_replicas_have_voted_for_theirs) {
   Bench bench;
   bench.ready_all(ALL);
-  BOOST_REQUIRE(bench.grid.run.in_flight() == 2);
+  BOOST_REQUIRE(bench.state.in_flight() == 2);
   for (const auto peer : {10U, 20U}) bench.vote(peer, 1);
   for (const auto peer : ALL) {
     BOOST_TEST(bench.told<Commit>().empty());
@@ -66,7 +66,7 @@ BOOST_AUTO_TEST_CASE(each_fragment_is_committed_when_all_shards_of_all_replicas_
   BOOST_TEST((bench.told<Commit>(21).part == part_of(21, 1, 1)));
   BOOST_TEST((bench.told<Commit>(10).state == state_of(10, 1, 1)));
   BOOST_TEST(bench.told<Commit>(10).completes);
-  BOOST_TEST(bench.grid.run.made.value == 1U);
+  BOOST_TEST(bench.state.made.value == 1U);
 }
 
 BOOST_AUTO_TEST_CASE(a_replica_that_divides_one_shard_in_another_way_is_refused) {
@@ -102,8 +102,8 @@ BOOST_AUTO_TEST_CASE(a_coordinator_that_was_killed_knows_the_fragments_of_all_sh
   Bench bench;
   bench.ready_all(ALL);
   for (const auto peer : ALL) bench.vote(peer, 0);
-  auto options = Options{bench.grid.run.options, bench.grid.run.plan};
-  bench.grid = restore_grid(options, *bench.disk, bench.now);
+  auto options = Options{bench.state.options, bench.state.plan};
+  bench.state = restore(options, *bench.disk, bench.now);
   for (const auto peer : ALL) bench.returns(peer);
   BOOST_TEST((bench.told<Commit>(21).state == state_of(21, 1, 0)));
   bench.ready_all(ALL);
@@ -113,16 +113,16 @@ BOOST_AUTO_TEST_CASE(a_coordinator_that_was_killed_knows_the_fragments_of_all_sh
 
 BOOST_AUTO_TEST_CASE(a_replica_is_late_when_one_of_its_shards_is_and_brings_the_work_of_all_of_them_later) {
   auto bench = training(THREE);
-  bench.grid.run.plan.quorum = 2;
-  bench.grid.run.plan.min_peers = 2;
+  bench.state.plan.quorum = 2;
+  bench.state.plan.min_peers = 2;
   bench.ready_all({10, 11, 30, 20, 21});
-  BOOST_REQUIRE(bench.grid.run.phase == Phase::Reducing);
-  BOOST_TEST(bench.journaled<events::PeerLate>().size() == 2U);
+  BOOST_REQUIRE(bench.state.phase == Phase::Reducing);
+  BOOST_TEST(bench.journaled<events::PeerLate>().size() == 1U);
   for (const auto peer : THREE) bench.vote(peer);
   BOOST_TEST(bench.told<BeginStep>() == (Ids{10, 11, 20, 21}));
   bench.hear(31, Ready{OuterStep{1}, Revision{}, 100, 10, Real{1.0}, {}, Real{1.0}, 1});
   bench.ready_all({10, 11});
-  BOOST_REQUIRE(bench.grid.run.phase == Phase::Reducing);
+  BOOST_REQUIRE(bench.state.phase == Phase::Reducing);
   const std::vector<Contribution> expected{{PeerId{11}, 200}, {PeerId{21}, 0}, {PeerId{31}, 200}};
   BOOST_TEST((bench.told<StartReduce>(21).contributions.list() == expected));
 }
