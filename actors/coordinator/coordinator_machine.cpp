@@ -68,8 +68,12 @@ bool expire(State& state, Instant now, Effects& effects) {
 std::string farewell(State& state, PeerId from, const Deathrattle& message, Instant now, Effects& effects) {
   const auto name = state.peers.at(from).hello.name;
   const bool last = state.has_trained() && !state.safe && membership::is_last_holder(state, from);
-  if (last) effects.emplace_back(Send{from, Dismissed{Error{ErrorName::RunStopped, "all peers have left"}}});
-  else effects.emplace_back(Send{from, Dismissed{Error{ErrorName::PeerLost, "left"}}});
+  if (last) {  // each of its replica saves what it holds
+    for (const auto id : membership::replica_of(state, state.peers.at(from)))
+      effects.emplace_back(Send{id, Dismissed{Error{ErrorName::RunStopped, "all peers have left"}}});
+  } else {
+    effects.emplace_back(Send{from, Dismissed{Error{ErrorName::PeerLost, "left"}}});
+  }
   effects.emplace_back(Fence{from});
   lose(state, from, message.cause, message.graceful, now, effects);
   if (last && message.graceful) outer_step::stop(state, "all peers have left; " + name + " was the last", now, effects);
@@ -141,7 +145,8 @@ bool concerns_all(const State& s, const Event& event, std::pair<Phase, Revision>
   if (received != nullptr && std::holds_alternative<LeaseUsed>(received->message)) return true;
   if (received == nullptr || !std::holds_alternative<Ready>(received->message)) return false;
   if (s.plan.decoupled) return true;
-  const bool quorum = s.plan.quorum > 0 && !s.round().quorum_since && s.view.members.size() - s.collection.unready >= s.plan.quorum;
+  const bool quorum = s.plan.quorum > 0 && !s.round().quorum_since &&
+                      s.view.members.size() - s.collection.unready >= std::size_t{s.plan.quorum} * s.options.shards;
   return s.collection.unready == 0 || quorum;
 }
 

@@ -19,14 +19,6 @@
 namespace prime::coordinator::outer_step {
 namespace {
 
-/// Those that are members, or would be if there were a quorum.
-std::size_t caught_up(const State& state) {
-  const auto peers = std::count_if(state.peers.begin(), state.peers.end(), [](const auto& entry) {
-    return entry.second.seat == Seat::CaughtUp || entry.second.seat == Seat::Member;
-  });
-  return static_cast<std::size_t>(peers) / state.options.shards;
-}
-
 /// Whether those who wait to be admitted hold all shards of what was trained.
 bool joiners_hold_it(const State& state) {
   std::set<std::uint32_t> held;
@@ -168,20 +160,68 @@ events::PeerReady ready_event(const Peer& peer, const Ready& message) {
           message.tokens_per_s.value(), message.trainer_pid, data_wait_of(message)};
 }
 
+/// Whether all of its replica have brought their work to this round.
+bool brings_all(const State& state, const Round& round, PeerId member) {
+  if (state.options.shards == 1) return true;
+  return std::ranges::all_of(replica_at(state, rank_of(state, member)),
+                             [&](const Member& each) { return round.work.at(each.id).ready.has_value(); });
+}
+
 void note_ready(State& state, PeerId from, const Ready& message, bool contributed, Instant now) {
   if (state.collection.unready > 0 && message.covers(state.current())) --state.collection.unready;
   for (auto& round : state.rounds) {
     auto& own = round.work.at(from);
     if (!message.covers(fragment_of(state, round)) || own.begun != message.step || own.ready || own.contributes != contributed) continue;
     own.ready = message;
-    if (contributed && message.step == state.collection.step && !round.first_ready) round.first_ready = now;
+    const bool first = contributed && message.step == state.collection.step && !round.first_ready;
+    if (first && brings_all(state, round, from)) round.first_ready = now;
   }
+}
+
+/// How often the trainers of its replica have begun their step anew.
+std::uint32_t attempt_of(const State& state, const Peer& peer) {
+  const auto attempt = state.attempts.find(peer.ordinal);
+  return attempt == state.attempts.end() ? 0 : attempt->second;
 }
 
 /// The trainers of its replica were told by now to begin anew.
 bool is_of_void_attempt(const State& state, const Peer& peer, const Ready& message) {
-  const auto attempt = state.attempts.find(peer.ordinal);
-  return attempt != state.attempts.end() && message.attempt < attempt->second && message.weight > 0;
+  return message.weight > 0 && message.attempt < attempt_of(state, peer);
+}
+
+/// Its replica begins its step once more, as to what not all of its peers have contributed yet; what all have stays.
+void begin_anew(State& state, PeerId member, std::uint32_t attempt, Effects& effects) {
+  const auto rank = rank_of(state, member);
+  const auto replica = replica_at(state, rank);
+  const auto& peer = state.peers.at(member);
+  state.attempts[peer.ordinal] = std::max(attempt_of(state, peer), attempt) + 1;
+  Work begun;
+  for (auto& round : state.rounds) {
+    if (brings_all(state, round, member)) continue;
+    if (const auto& work = round.work.at(member); work.contributes) begun = work;
+    for (const auto& each : replica) round.work.at(each.id).ready.reset();
+  }
+  state.collection.unready = state.view.members.size();  // looked at anew
+  for (const auto& each : replica)
+    effects.emplace_back(Send{each.id, BeginStep{.view = view_for(state, each.id),
+                                                 .step = begun.begun,
+                                                 .base = state.revision,
+                                                 .rank = rank,
+                                                 .first_sample = begun.first_sample,
+                                                 .attempt = state.attempts.at(peer.ordinal),
+                                                 .fragments = lacking(state, each.id)}});
+}
+
+/// A commit came between the beginnings of two trainers of a late replica: what they have made is of two states.
+bool is_of_two_states(const State& state, PeerId member, const Ready& message) {
+  if (state.options.shards == 1 || message.weight == 0) return false;
+  const auto replica = replica_at(state, rank_of(state, member));
+  return std::ranges::any_of(state.rounds, [&](const Round& round) {
+    return message.covers(fragment_of(state, round)) && std::ranges::any_of(replica, [&](const Member& each) {
+             const auto& ready = round.work.at(each.id).ready;
+             return ready && ready->weight > 0 && ready->step == message.step && ready->base != message.base;
+           });
+  });
 }
 
 /// Each length is one, and there are as many as others have told.
@@ -248,6 +288,10 @@ std::string ready(State& state, PeerId from, const Ready& message, Instant now, 
             effects);
     return "a wrong weight";
   }
+  if (is_of_two_states(state, from, message)) {
+    begin_anew(state, from, message.attempt, effects);
+    return "its replica begins the step anew, from one state";
+  }
   note_ready(state, from, message, contributed, now);
   effects.emplace_back(ready_event(peer, message));
   return peer.hello.name + " is ready for step " + std::to_string(message.step.value);
@@ -257,32 +301,12 @@ std::string trainer_restarted(State& state, PeerId from, const TrainerRestarted&
   const auto& peer = state.peers.at(from);
   if (state.options.shards == 1) return "a trainer begins its step anew";
   if (peer.seat != Seat::Member) return "a trainer of who is no member was started again";
-  const auto rank = rank_of(state, from);
-  const auto replica = replica_at(state, rank);
-  const auto known = state.attempts.find(peer.ordinal);
-  const auto attempt = known == state.attempts.end() ? 0 : known->second;
-  const Work* begun = nullptr;
-  for (const auto& round : state.rounds) {
+  const bool needed = std::ranges::any_of(state.rounds, [&](const Round& round) {
     const auto& work = round.work.at(from);
-    const auto lacks = [&](const Member& member) { return !round.work.at(member.id).ready; };
-    if (work.contributes && work.begun == message.step && std::ranges::any_of(replica, lacks)) begun = &work;
-  }
-  if (begun == nullptr || message.attempt < attempt) return "a trainer was started again, and the others of its replica need not be";
-  state.attempts[peer.ordinal] = std::max(attempt, message.attempt) + 1;
-  for (auto& round : state.rounds) {
-    const auto lacks = [&](const Member& member) { return !round.work.at(member.id).ready; };
-    if (std::ranges::none_of(replica, lacks)) continue;  // what all have contributed stays
-    for (const auto& member : replica) round.work.at(member.id).ready.reset();
-  }
-  state.collection.unready = replicas(state) * state.options.shards;  // looked at anew
-  for (const auto& member : replica)
-    effects.emplace_back(Send{member.id, BeginStep{.view = view_for(state, member.id),
-                                                   .step = begun->begun,
-                                                   .base = state.revision,
-                                                   .rank = rank,
-                                                   .first_sample = begun->first_sample,
-                                                   .attempt = state.attempts.at(peer.ordinal),
-                                                   .fragments = lacking(state, member.id)}});
+    return work.contributes && work.begun == message.step && !brings_all(state, round, from);
+  });
+  if (!needed || message.attempt < attempt_of(state, peer)) return "a trainer was started again, and the others of its replica need not be";
+  begin_anew(state, from, message.attempt, effects);
   return peer.hello.replica + " begins step " + std::to_string(message.step.value) + " anew";
 }
 
@@ -348,7 +372,8 @@ std::string returned(State& state, PeerId from, const Hello& message, Instant no
     decoupled::returned(state, from, effects);
     return message.name + " is back";
   }
-  if (voted && !state.has_closed()) return message.name + " is back, and has voted";
+  const bool begins_anew = attempt_of(state, peer) > 0 && !is_through(state, from);  // which it may not have heard
+  if (voted && !state.has_closed() && !begins_anew) return message.name + " is back, and has voted";
   peer.since = now;
   const auto rank = rank_of(state, from);
   if (!voted) ask_for_closed(state, from, rank, effects);
@@ -367,10 +392,9 @@ std::string returned(State& state, PeerId from, const Hello& message, Instant no
   } else if (state.is_under_way() && !only_closed) {
     const auto at_it = [&](const Work& w) { return w.contributes && w.begun == begun.begun; };
     auto shares = evaluates_step(state) ? shares_of(state, at_it) : std::map<PeerId, HeldOutShare>{};
-    const auto attempt = state.attempts.find(peer.ordinal);
-    effects.emplace_back(Send{from, BeginStep{view_for(state, from), begun.begun, state.revision, contributes, rank, begun.first_sample,
-                                              attempt == state.attempts.end() ? 0 : attempt->second, shares[from],
-                                              contributes && has_closed_work(state, from), lacking(state, from)}});
+    effects.emplace_back(
+        Send{from, BeginStep{view_for(state, from), begun.begun, state.revision, contributes, rank, begun.first_sample,
+                             attempt_of(state, peer), shares[from], contributes && has_closed_work(state, from), lacking(state, from)}});
   }
   return message.name + " is back";
 }

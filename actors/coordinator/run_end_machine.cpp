@@ -86,7 +86,7 @@ void see_to_saving(State& state, Instant now, Effects& effects) {
                Error{ErrorName::TooFewPeers, "the last peer that held revision " + which + ", the final one, is gone before it was saved"},
                now, effects);
   }
-  const auto patience = save_limit(state) * static_cast<std::int64_t>(members.size()) + state.plan.wait_limit;
+  const auto patience = save_limit(state) * static_cast<std::int64_t>(replicas(state)) + state.plan.wait_limit;
   if (now - state.phase_since > patience)
     return end(state,
                Error{ErrorName::StorageFailed, "no member could write the final state within " + format_duration(patience) +

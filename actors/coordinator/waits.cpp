@@ -63,6 +63,14 @@ std::string not_brought_back(const State& state) {
 
 }  // namespace
 
+std::size_t caught_up(const State& state) {
+  std::map<std::uint64_t, std::uint32_t> peers;
+  std::size_t count = 0;
+  for (const auto& [id, peer] : state.peers)
+    if (peer.seat == Seat::CaughtUp || peer.seat == Seat::Member) count += ++peers[peer.ordinal] == state.options.shards;
+  return count;
+}
+
 std::string incomplete(const State& state) {
   auto text = membership::lacking(state);
   const auto nowhere = not_brought_back(state);
@@ -94,12 +102,10 @@ Wait wait_for_peers(const State& state, Instant now) {
   const auto members = replicas(state);
   // Before the first step nobody is admitted without the others.
   const bool first = members == 0 && !state.has_trained();
-  std::size_t ready = 0;
+  const auto ready = first ? caught_up(state) : 0;
   Named coming;
   for (const auto& [id, peer] : state.peers)
-    if (first && peer.seat == Seat::CaughtUp) ++ready;
-    else if (peer.seat != Seat::Member) coming.add(peer.hello.name);
-  ready /= state.options.shards;
+    if (peer.seat != Seat::Member && !(first && peer.seat == Seat::CaughtUp)) coming.add(peer.hello.name);
   const auto lacking = incomplete(state);
   const auto& limit = state.plan.wait_limit;
   const bool paused = state.pause && members >= state.plan.min_peers;
@@ -129,7 +135,8 @@ Wait wait_for_the_end(const State& state) {
               state.retry_save_at};
     const auto limit = run_end::save_limit(state);
     const auto begun = duty_of(state, asked->first).asked_to_save.value_or(state.phase_since);
-    return {"the final checkpoint, which " + asked->second.hello.name + " writes; another one is asked after " + format_duration(limit),
+    return {"the final checkpoint, which " + membership::party(asked->second.hello) + " writes; another one is asked after " +
+                format_duration(limit),
             begun, begun + limit};
   }
   if (const auto absent = members_who(state, [](const Peer& p) { return p.absent; }); !absent.empty())

@@ -43,6 +43,8 @@ Named members_who(const State& state, Predicate predicate) {
   return list;
 }
 
+/// Replicas that are members, or would be if there were a quorum.
+[[nodiscard]] std::size_t caught_up(const State& state);
 /// What is missing before a run can go on: peers of replicas, and shards of a step that it was rolled back to; empty where nothing is.
 [[nodiscard]] std::string incomplete(const State& state);
 /// Whether an operation in flight still lacks its vote.

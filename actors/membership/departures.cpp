@@ -88,7 +88,7 @@ std::set<PeerId> Departures::settle() {
     std::erase_if(roster_.view.members.edit(), [&](const Member& m) { return members_.contains(m.id); });
     roster_.view.epoch = roster_.view.epoch.next();
   }
-  if (roster_.digest && !roster_.has_trained() && is_state_lost()) forget_state();
+  if (!roster_.has_trained() && is_state_lost()) forget_state();
   refresh_fetches(roster_, now_, effects_);
   return std::exchange(members_, {});
 }

@@ -122,17 +122,24 @@ bool is_bound(const Roster& roster, const Peer& peer) {
 
 /// Sends a seated peer to a donor, or makes it the founder of a run that has no state yet.
 std::string assign(Roster& roster, Peer& peer, PeerId avoid, Instant now, Effects& effects) {
-  set_seat(peer, Seat::Seated, now);
-  if (!is_bound(roster, peer)) return peer.hello.name + " waits for the others of its replica";
+  const auto waits = [&](const std::string& what) {
+    set_seat(peer, Seat::Seated, now);
+    return peer.hello.name + " waits for " + what;
+  };
+  if (peer.seat == Seat::Greeted) set_seat(peer, Seat::Seated, now);
+  if (!is_bound(roster, peer)) return waits("the others of its replica");
   auto& shard = roster.shards[peer.hello.shard];
-  if (!shard.state) return adopt_state(roster, peer, now, effects);
+  if (!shard.state) {
+    set_seat(peer, Seat::Seated, now);
+    return adopt_state(roster, peer, now, effects);
+  }
   if (peer.seated.revision == roster.revision && peer.seated.state == *shard.state) {
     if (shard.parts.empty()) shard.parts = parts_of(peer.seated);
     set_seat(peer, Seat::CaughtUp, now);
     return peer.hello.name + " holds the current state already";
   }
   const auto donor = choose_donor(roster, peer.hello.peer, avoid);
-  if (!donor) return peer.hello.name + " waits for a donor";
+  if (!donor) return waits("a donor");
   const auto& giver = roster.peers.at(*donor);
   set_seat(peer, Seat::Fetching, now);
   peer.fetch.donor = *donor;
@@ -243,10 +250,13 @@ void found_data(Roster& roster, const Peer& peer, const DataIdentity& data, bool
   effects.emplace_back(std::move(founded));
 }
 
+/// As it is told of itself, and the others of its replica of it.
+std::string self(const Peer& peer) { return peer.hello.replica.empty() ? "this peer" : place_of(peer.hello); }
+
 /// Who trains on other samples under the same numbers trains on some that others hold out.
-Error data_mismatch(const Roster& roster, const DataIdentity& data) {
+Error data_mismatch(const Roster& roster, const Peer& peer, const DataIdentity& data) {
   const auto files = listings_differ(data.listing, roster.data.listing, "in the run");
-  return Error{ErrorName::DataMismatch, (files.empty() ? "" : files + ". In detail: ") + "this peer finds " + data.summary +
+  return Error{ErrorName::DataMismatch, (files.empty() ? "" : files + ". In detail: ") + self(peer) + " finds " + data.summary +
                                             "; the run trains on " + roster.data.summary};
 }
 
@@ -261,41 +271,46 @@ bool trains_on_data_of_run(Roster& roster, const Peer& peer, const DataIdentity&
   if (!roster.data.told() || replaces) found_data(roster, peer, data, !founder && !founders.empty(), effects);
   else if (founder && !differs) roster.data_lent = false;
   else if (differs) {
-    Departures{roster, now, effects}.dismiss(peer.hello.peer, data_mismatch(roster, data));
+    Departures{roster, now, effects}.dismiss(peer.hello.peer, data_mismatch(roster, peer, data));
     return false;
   }
   if (!replaces) return true;
   std::vector<std::pair<PeerId, Error>> others;
   for (const auto& [id, other] : roster.peers)
-    if (const auto& its = other.seated.data; its.told() && its.digest != data.digest) others.emplace_back(id, data_mismatch(roster, its));
+    if (const auto& its = other.seated.data; its.told() && its.digest != data.digest)
+      others.emplace_back(id, data_mismatch(roster, other, its));
   Departures departures{roster, now, effects};
   for (const auto& [id, error] : others) departures.dismiss(id, error);
   return true;
+}
+
+/// Of one fragment the state is its only part.
+bool divides_as_run(const Roster& roster, const std::vector<Digest>& told, const Digest& state) {
+  const auto parts = told.empty() ? std::vector{state} : told;
+  return parts.size() == roster.options.fragments && kernels::digest_of_parts(parts) == state;
 }
 
 std::string seated(Roster& roster, PeerId from, const Seated& message, Instant now, Effects& effects) {
   auto& peer = roster.peers.at(from);
   if (peer.seat != Seat::Greeted) return peer.hello.name + " is seated already";
   auto& shard = roster.shards[peer.hello.shard];
-  if (!shard.layout) {
-    shard.layout = message.layout;
-    shard.elements = message.elements;
-  }
-  if (message.layout != *shard.layout) {
+  if (shard.layout && message.layout != *shard.layout) {
     Departures{roster, now, effects}.dismiss(
-        from,
-        Error{ErrorName::LayoutMismatch,
-              (roster.options.shards > 1 ? "the trainer of " + place_of(peer.hello) : std::string{"the trainer of this peer"}) + " binds " +
-                  std::to_string(message.elements) + " elements, those of the run bind " + std::to_string(shard.elements) +
-                  (message.elements == shard.elements ? ", with other names, shapes or dtypes" : "")});
+        from, Error{ErrorName::LayoutMismatch, "the trainer of " + self(peer) + " binds " + std::to_string(message.elements) +
+                                                   " elements, those of the run bind " + std::to_string(shard.elements) +
+                                                   (message.elements == shard.elements ? ", with other names, shapes or dtypes" : "")});
     return "layout differs";
   }
   if (!trains_on_data_of_run(roster, peer, message.data, now, effects)) return "data differs";
-  if (const auto parts = parts_of(message); parts.size() != roster.options.fragments || kernels::digest_of_parts(parts) != message.state) {
+  if (!divides_as_run(roster, message.parts, message.state)) {
     Departures{roster, now, effects}.dismiss(
-        from, Error{ErrorName::LayoutMismatch, "this peer divides its state into " + std::to_string(parts.size()) +
+        from, Error{ErrorName::LayoutMismatch, self(peer) + " divides its state into " + std::to_string(parts_of(message).size()) +
                                                    " fragments, the run into " + std::to_string(roster.options.fragments)});
     return "fragments differ";
+  }
+  if (!shard.layout) {
+    shard.layout = message.layout;
+    shard.elements = message.elements;
   }
   peer.seated = message;
   effects.emplace_back(events::PeerSeated{who(peer), message.trainer_pid, message.state});
@@ -312,6 +327,11 @@ std::string fetched(Roster& roster, PeerId from, const Fetched& message, Instant
   // A peer takes nothing but the state that it was sent for. What it was sent for before may have been of another founder.
   if (peer.seat != Seat::Fetching || message.revision != peer.fetch.revision || message.state != peer.fetch.state)
     return "a fetch that nobody waits for";
+  if (!divides_as_run(roster, message.parts, message.state)) {
+    Departures{roster, now, effects}.dismiss(from,
+                                             Error{ErrorName::ProtocolViolation, "digests of fragments that are not of what it fetched"});
+    return "parts that do not fit";
+  }
   peer.seated.revision = message.revision;
   peer.seated.state = message.state;
   peer.seated.parts = message.parts;
@@ -378,10 +398,10 @@ bool is_needed(const Roster& roster, PeerId id, Instant now) {
 }
 
 bool is_deserted(const Roster& roster, Instant now) {
-  std::set<std::uint32_t> here;
+  std::map<std::uint64_t, std::uint32_t> here;  // peers of each replica
   for (const auto& [id, peer] : roster.peers)
-    if (!here.contains(peer.hello.shard) && is_here_with_state(roster, peer, now)) here.insert(peer.hello.shard);
-  return here.size() < roster.options.shards;
+    if (is_here_with_state(roster, peer, now) && ++here[peer.ordinal] == roster.options.shards) return false;
+  return true;
 }
 
 bool is_lost(const Roster& roster, PeerId id, Instant now) {
@@ -433,7 +453,7 @@ std::vector<PeerId> admit(Roster& roster, Instant now, Effects& effects) {
     members.push_back(Member{peer->hello.peer, peer->hello.name, peer->hello.lanes, peer->ordinal});
     effects.emplace_back(events::PeerAdmitted{.who = who(*peer), .epoch = roster.view.epoch, .revision = roster.revision});
   }
-  std::ranges::sort(members, {}, [&](const Member& member) { return std::pair{member.ordinal, roster.peers.at(member.id).hello.shard}; });
+  std::ranges::stable_sort(members, {}, &Member::ordinal);  // those of one ordinal came together, by shard
   return ids;
 }
 
@@ -499,9 +519,16 @@ Overdue overdue(Roster& roster, Instant now, Effects& effects) {
   return found;
 }
 
+/// Whether nothing but its fetch keeps its replica out.
+bool may_enter(const Roster& roster, const Peer& peer) {
+  return is_bound(roster, peer) && !any_of_replica(roster, peer.hello.peer, [](const Peer& each) { return each.absent; });
+}
+
 std::optional<PeerId> overtaken(const Roster& roster) {
   for (const auto& [id, peer] : roster.peers)
-    if (!peer.absent && (peer.seat == Seat::Fetching || peer.seat == Seat::Seated) && peer.fetch.stale >= MAX_STALE_FETCHES) return id;
+    if (!peer.absent && (peer.seat == Seat::Fetching || peer.seat == Seat::Seated) && peer.fetch.stale >= MAX_STALE_FETCHES &&
+        may_enter(roster, peer))
+      return id;
   return std::nullopt;
 }
 

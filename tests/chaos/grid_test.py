@@ -310,7 +310,7 @@ class CoordinatorKilled(unittest.TestCase):
             os.kill(leaver["pid"], signal.SIGSTOP)
             os.kill(leaver["pid"], signal.SIGTERM)
             os.kill(run.guard(), signal.SIGCONT)
-            wait_until("a sibling that is back", lambda: [line for line in run.lines_of(sibling) if line["event"] == "shard_waits"])
+            run.wait_for("peer_returned", replica=leaver["replica"], shard=0)
             os.kill(leaver["pid"], signal.SIGCONT)
             run.wait_for("peer_left", 2, replica=leaver["replica"])
             wait_until("the sibling's end", lambda: not run.ours(sibling["pid"]))

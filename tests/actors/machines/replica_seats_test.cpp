@@ -88,6 +88,53 @@ BOOST_AUTO_TEST_CASE(who_leaves_takes_its_replica_along_and_the_others_of_it_end
   BOOST_TEST((bench.told<Dismissed>(30).cause.name == ErrorName::PeerLost));
 }
 
+BOOST_AUTO_TEST_CASE(the_last_replica_that_leaves_saves_all_its_shards) {
+  ReplicaBench bench{1};
+  bench.state.plan.min_peers = 1;
+  bench.seat_all({10, 11});
+  bench.ready_all({10, 11});
+  for (const auto peer : {10U, 11U}) bench.vote(peer);
+  bench.hear(10, Deathrattle{true, Error{ErrorName::PeerLost, "left"}});
+  for (const auto& [peer, told] : bench.sent<Dismissed>()) {
+    BOOST_TEST((told.cause.name == ErrorName::RunStopped));
+    if (peer == 11U) return;
+  }
+  BOOST_FAIL("the other shard is told nothing");
+}
+
+BOOST_AUTO_TEST_CASE(who_went_before_its_replica_was_whole_has_bound_nothing_for_the_run) {
+  ReplicaBench bench;
+  bench.greet(10);
+  bench.hear(10, Seated{Revision{}, Digest{5, 5}, Digest{66, 66}, 7, 1});
+  bench.cut(10);
+  bench.seat_all({20, 21});
+  BOOST_TEST(bench.told<Dismissed>().empty());
+  BOOST_TEST((bench.state.peers.at(PeerId{20}).seat == Seat::CaughtUp));
+}
+
+BOOST_AUTO_TEST_CASE(replicas_that_miss_a_peer_each_are_waited_for_when_no_other_is_whole) {
+  auto bench = training();
+  bench.ready_all(ALL);
+  for (const auto peer : ALL) bench.vote(peer);
+  bench.cut(10);
+  bench.cut(21);
+  bench.pass(15s, {11, 20});
+  BOOST_TEST(bench.told<Dismissed>().empty());
+  bench.returns(10);
+  bench.returns(21);
+  bench.ready_all(ALL);
+  BOOST_TEST(bench.told<StartReduce>() == ALL);
+}
+
+BOOST_AUTO_TEST_CASE(nobody_waits_for_the_fetch_of_who_cannot_enter_for_want_of_another_peer) {
+  auto bench = training();
+  bench.seat_all({30, 31});
+  bench.state.peers.at(PeerId{31}).fetch.stale = 9;
+  BOOST_TEST(membership::overtaken(bench.state).has_value());
+  bench.cut(30);
+  BOOST_TEST(!membership::overtaken(bench.state).has_value());
+}
+
 BOOST_AUTO_TEST_CASE(who_fails_takes_its_replica_along_and_the_others_of_it_take_part_anew) {
   auto bench = training(THREE);
   bench.hear(30, Deathrattle{false, Error{ErrorName::TrainerFailed, "six times"}});

@@ -91,7 +91,7 @@ BOOST_AUTO_TEST_CASE(what_one_shard_tells_of_the_data_counts_for_its_replica) {
   BOOST_REQUIRE(told.size() == 2U);
   for (const auto& [id, dismissed] : told) {
     BOOST_TEST((dismissed.cause.name == ErrorName::DataMismatch));
-    BOOST_TEST(dismissed.cause.detail == "this peer finds 9 files; the run trains on 7 files");
+    BOOST_TEST(dismissed.cause.detail == "shard 1 of replica c finds 9 files; the run trains on 7 files");
   }
 }
 
@@ -156,6 +156,49 @@ BOOST_AUTO_TEST_CASE(the_trainers_of_a_replica_begin_a_step_anew_together) {
   bench.ready_all({20, 21});
   for (const auto peer : ALL) bench.vote(peer);
   BOOST_TEST(bench.told<BeginStep>(10).attempt == 0U);  // of the next step
+}
+
+BOOST_AUTO_TEST_CASE(nobody_is_slow_before_a_whole_replica_is_ready) {
+  auto bench = training();
+  bench.ready_all({10, 21});
+  bench.pass(3min, ALL);
+  BOOST_TEST(bench.told<Dismissed>().empty());
+  bench.ready(11);
+  bench.pass(119s, ALL);
+  BOOST_TEST(bench.told<Dismissed>().empty());
+  bench.pass(2s, {10, 11});
+  BOOST_TEST(bench.told<Dismissed>() == (Ids{20, 21}));
+  BOOST_TEST((bench.told<Dismissed>(20).cause.name == ErrorName::DeadlineExceeded));
+  BOOST_TEST((bench.told<Dismissed>(21).cause.name == ErrorName::Evicted));
+}
+
+BOOST_AUTO_TEST_CASE(a_replica_whose_trainers_have_begun_from_two_states_begins_anew) {
+  auto bench = training(THREE);
+  bench.state.plan.quorum = 2;
+  bench.state.plan.min_peers = 2;
+  bench.ready_all({10, 11, 20, 21});
+  for (const auto peer : THREE) bench.vote(peer);
+  const auto late = [&](std::uint64_t peer, Revision base, std::uint32_t attempt) {
+    Ready ready{OuterStep{1}, base, 100, 10, Real{1.0}, {}, Real{1.0}, 1};
+    ready.attempt = attempt;
+    bench.hear(peer, ready);
+  };
+  late(30, Revision{0}, 0);
+  late(31, Revision{1}, 0);
+  BOOST_TEST(bench.told<BeginStep>() == (Ids{30, 31}));
+  BOOST_TEST(bench.told<BeginStep>(30).attempt == 1U);
+  late(30, Revision{1}, 1);
+  late(31, Revision{1}, 1);
+  BOOST_TEST(bench.told<BeginStep>().empty());
+  bench.ready_all({10, 11});
+  BOOST_TEST((bench.told<StartReduce>(30).contributions[2] == Contribution{PeerId{30}, 200}));
+}
+
+BOOST_AUTO_TEST_CASE(digests_of_fragments_that_are_not_of_what_was_fetched_are_not_believed) {
+  ReplicaBench bench;
+  bench.seat_all(ALL);
+  bench.hear(20, Fetched{Revision{}, held(20, 0), {held(20, 0), Digest{1, 1}}});
+  BOOST_TEST((bench.told<Dismissed>(20).cause.name == ErrorName::ProtocolViolation));
 }
 
 BOOST_AUTO_TEST_CASE(a_step_is_committed_for_all_shards_or_for_none) {
