@@ -120,9 +120,6 @@ const char* const MUST_BE_REACHED[] = {
     "sharded record outer_step_aborted",
     "sharded record fetch_failed",
     "sharded record final_report",
-    "coordinator word_of_replica_incomplete",
-    "coordinator fetch_of_replica_incomplete",
-    "coordinator cut_connection_ended",
     "trainer_started_over",
     "coordinator ready_of_void_attempt",
 };

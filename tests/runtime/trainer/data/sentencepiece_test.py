@@ -5,6 +5,7 @@ import io
 import json
 import os
 import pathlib
+import random
 import subprocess
 import sys
 import tempfile
@@ -13,7 +14,6 @@ import unittest
 from tokenizer_test import strings
 
 BIN = pathlib.Path(os.environ["PRIME_BIN"])
-SOURCE = pathlib.Path(os.environ["PRIME_SOURCE"])
 LIMIT_S = 600
 KINDS = {
     # As Llama's: characters as they are, spaces as they are, bytes for what is rare.
@@ -32,12 +32,24 @@ def setUpModule():
         raise unittest.SkipTest("the package sentencepiece is not here: there is no model, and nothing to compare with") from None
 
 
+def prose():
+    """The same for ever, whatever becomes of our documents."""
+    draw = random.Random(7)
+    words = ["".join(draw.choices(("ma", "ter", "in", "o", "lec", "qui", "sta", "re", "un", "fol", "ki", "pra"), k=draw.randint(1, 5))) for _ in range(1500)]
+    lines = []
+    for _ in range(500):
+        line = " ".join(draw.choices(words, k=draw.randint(4, 18)))
+        lines.append(draw.choice(("", "", "", "## ", "- ", "  * ")) + line.capitalize() + draw.choice((".", ",", ":", "?", " (so it is)", " `a_b`", "")))
+        if draw.random() < 0.2:
+            lines.append("")
+    return "\n".join(lines) + "\n"
+
+
 def trained(**options):
     import sentencepiece
 
     model = io.BytesIO()
-    prose = (SOURCE / "docs" / "TROUBLESHOOTING.md").read_text() + (SOURCE / "docs" / "INVARIANTS.md").read_text()
-    lines = [line for line in prose.splitlines() if line.strip()] + ["Ωmega привет 文字列 한국어 हिन्दी 😀 e\u0301"]
+    lines = [line for line in prose().splitlines() if line.strip()] + ["Ωmega привет 文字列 한국어 हिन्दी 😀 e\u0301"]
     sentencepiece.SentencePieceTrainer.train(sentence_iterator=iter(lines), model_writer=model, vocab_size=800, minloglevel=2, **options)
     return model.getvalue()
 
@@ -83,13 +95,13 @@ class SentencePiece(unittest.TestCase):
                     self.assertEqual(ours["text"], library.decode(ours["ids"]), repr(text))
 
     def test_a_text_that_is_cut_before_a_line_s_end_is_tokenized_as_the_whole(self):
-        prose = (SOURCE / "docs" / "INVARIANTS.md").read_text()
-        lines = prose.splitlines()
+        text = prose()
+        lines = text.splitlines()
         half = len(lines) // 2
         while lines[half - 1].endswith(" ") or not lines[half - 1]:
             half += 1
         parts = ["\n".join(lines[:half]), "\n" + "\n".join(lines[half:])]
-        long = prose * (1_200_000 // len(prose))  # is cut on its way: the library would hold fifty bytes for each
+        long = text * (1_200_000 // len(text))  # is cut on its way: the library would hold fifty bytes for each
         for kind in KINDS:
             with self.subTest(kind):
                 path, library = self.model(kind)
@@ -97,7 +109,14 @@ class SentencePiece(unittest.TestCase):
                 self.assertEqual(told["ids"], library.encode("".join(parts)))
                 if kind == "unigram":  # pairs take ten seconds each
                     (told,) = self.tokenize(path, [long])
-                    self.assertEqual(told["ids"], library.encode(long))
+                    self.check_as_good(told["ids"], library.encode(long), library)
+
+    def check_as_good(self, ours, theirs, library):
+        """Over a megabyte the library adds up floats of four bytes: of two ways that score nearly the same their rounding decides."""
+        self.assertEqual(len(ours), len(theirs))
+        self.assertLess(sum(a != b for a, b in zip(ours, theirs)), len(theirs) / 10_000)
+        self.assertAlmostEqual(*(sum(library.get_score(i) for i in ids if not library.is_byte(i)) for ids in (ours, theirs)), delta=0.1)
+        self.assertEqual(library.decode(ours), library.decode(theirs))
 
     def data(self, what, sources, tokenizer, vocab=800, context=8, **environment):
         manifest = self.directory / "run.yaml"
