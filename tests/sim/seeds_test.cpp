@@ -121,7 +121,6 @@ const char* const MUST_BE_REACHED[] = {
     "sharded record fetch_failed",
     "sharded record final_report",
     "trainer_started_over",
-    "coordinator ready_of_void_attempt",
 };
 
 }  // namespace
