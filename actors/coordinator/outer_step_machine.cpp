@@ -189,27 +189,33 @@ bool is_of_void_attempt(const State& state, const Peer& peer, const Ready& messa
   return message.weight > 0 && message.attempt < attempt_of(state, peer);
 }
 
+/// As a member is told of the step that its replica has begun anew; nothing where it has not, or all have contributed since.
+std::optional<BeginStep> begun_anew(State& state, PeerId member) {
+  const auto attempt = attempt_of(state, state.peers.at(member));
+  const auto lacks = [&](const Round& round) { return round.work.at(member).contributes && !brings_all(state, round, member); };
+  const auto round = std::ranges::find_if(state.rounds, lacks);
+  if (attempt == 0 || round == state.rounds.end()) return std::nullopt;
+  const auto& work = round->work.at(member);
+  return BeginStep{.view = view_for(state, member),
+                   .step = work.begun,
+                   .base = state.revision,
+                   .rank = rank_of(state, member),
+                   .first_sample = work.first_sample,
+                   .attempt = attempt,
+                   .fragments = lacking(state, member)};
+}
+
 /// Its replica begins its step once more, as to what not all of its peers have contributed yet; what all have stays.
 void begin_anew(State& state, PeerId member, std::uint32_t attempt, Effects& effects) {
-  const auto rank = rank_of(state, member);
-  const auto replica = replica_at(state, rank);
+  const auto replica = replica_at(state, rank_of(state, member));
   const auto& peer = state.peers.at(member);
   state.attempts[peer.ordinal] = std::max(attempt_of(state, peer), attempt) + 1;
-  Work begun;
-  for (auto& round : state.rounds) {
-    if (brings_all(state, round, member)) continue;
-    if (const auto& work = round.work.at(member); work.contributes) begun = work;
-    for (const auto& each : replica) round.work.at(each.id).ready.reset();
-  }
+  for (auto& round : state.rounds)
+    if (!brings_all(state, round, member))
+      for (const auto& each : replica) round.work.at(each.id).ready.reset();
   state.collection.unready = state.view.members.size();  // looked at anew
   for (const auto& each : replica)
-    effects.emplace_back(Send{each.id, BeginStep{.view = view_for(state, each.id),
-                                                 .step = begun.begun,
-                                                 .base = state.revision,
-                                                 .rank = rank,
-                                                 .first_sample = begun.first_sample,
-                                                 .attempt = state.attempts.at(peer.ordinal),
-                                                 .fragments = lacking(state, each.id)}});
+    if (auto begin = begun_anew(state, each.id)) effects.emplace_back(Send{each.id, *std::move(begin)});
 }
 
 /// A commit came between the beginnings of two trainers of a late replica: what they have made is of two states.
@@ -372,8 +378,10 @@ std::string returned(State& state, PeerId from, const Hello& message, Instant no
     decoupled::returned(state, from, effects);
     return message.name + " is back";
   }
-  const bool begins_anew = attempt_of(state, peer) > 0 && !is_through(state, from);  // which it may not have heard
-  if (voted && !state.has_closed() && !begins_anew) return message.name + " is back, and has voted";
+  if (voted && !state.has_closed()) {
+    if (auto begin = begun_anew(state, from)) effects.emplace_back(Send{from, *std::move(begin)});  // which it may not have heard
+    return message.name + " is back, and has voted";
+  }
   peer.since = now;
   const auto rank = rank_of(state, from);
   if (!voted) ask_for_closed(state, from, rank, effects);
