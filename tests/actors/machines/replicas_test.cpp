@@ -201,6 +201,23 @@ BOOST_AUTO_TEST_CASE(digests_of_fragments_that_are_not_of_what_was_fetched_are_n
   BOOST_TEST((bench.told<Dismissed>(20).cause.name == ErrorName::ProtocolViolation));
 }
 
+BOOST_AUTO_TEST_CASE(who_is_back_and_has_voted_keeps_what_it_has_brought_to_a_step_that_was_begun_anew) {
+  auto bench = training();
+  bench.hear(11, TrainerRestarted{OuterStep{1}, 0});
+  for (const auto peer : {10U, 11U}) {
+    Ready ready{OuterStep{1}, Revision{}, 100, 10, Real{1.0}, {}, Real{1.0}, 1};
+    ready.attempt = 1;
+    bench.hear(peer, ready);
+  }
+  bench.ready_all({20, 21});
+  bench.vote(11);
+  bench.cut(11);
+  bench.returns(11);
+  BOOST_TEST(bench.told<BeginStep>().empty());
+  for (const auto peer : {10U, 20U, 21U}) bench.vote(peer);
+  BOOST_TEST(bench.told<Commit>() == ALL);
+}
+
 BOOST_AUTO_TEST_CASE(a_step_is_committed_for_all_shards_or_for_none) {
   auto bench = reducing();
   for (const auto peer : {10U, 20U, 21U}) {
