@@ -93,7 +93,7 @@ class Handler {
 
   std::string operator()(const Contributed& event) {
     if (s_.options.decoupled) return published(event);
-    if (s_.phase != Phase::Ready || event.work.step != s_.step.first) return "contributes to a step that is over";
+    if (s_.phase != Phase::Ready || event.work.step != std::get<OuterStep>(s_.step)) return "contributes to a step that is over";
     bool again = false;
     for_each(event.work.fragments, [&](std::uint32_t fragment) { again = again || s_.published.contains(fragment); });
     if (again) return "contributes again";
@@ -265,7 +265,8 @@ class Handler {
   }
 
  private:
-  static std::pair<OuterStep, std::uint64_t> place_of(const BeginStep& begin) { return {begin.step, begin.first_sample}; }
+  /// Of an attempt before this one nothing is published: that was void when its replica began the step anew.
+  static Place place_of(const BeginStep& begin) { return {begin.step, begin.first_sample, begin.attempt}; }
 
   /// Fragments that have made the step.
   [[nodiscard]] std::set<std::uint32_t> unwanted(const BeginStep& begin) const {

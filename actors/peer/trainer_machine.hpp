@@ -15,6 +15,7 @@
 #include <optional>
 #include <set>
 #include <string>
+#include <tuple>
 #include <variant>
 #include <vector>
 
@@ -72,35 +73,38 @@ struct Wait {
   std::optional<Instant> again;  ///< empty while it is being tried
 };
 
+/// What a trainer was told to work on: the step, its first sample, and which attempt of its replica at that it is.
+using Place = std::tuple<OuterStep, std::uint64_t, std::uint32_t>;
+
 struct State {
   Options options;
   Phase phase = Phase::Absent;
   bool started_before = false;
-  bool fresh = false;                        ///< this life is the first of its peer
-  std::optional<Wait> wait;                  ///< of this life
-  std::string waits_for;                     ///< as it said last
-  bool over = false;                         ///< its end is expected: it has answered, or the agent ends
-  std::optional<Error> stop_cause;           ///< why it was stopped, when the fault was its own
-  std::optional<Instant> progress;           ///< last sign of life while it has work; empty while it waits
-  DataIdentity data;                         ///< that this life told
-  std::string device;                        ///< where this life computes, if it told
-  std::optional<Revision> held;              ///< of the state; empty before there is one
-  Revision base;                             ///< from which it began the step
-  std::pair<OuterStep, std::uint64_t> step;  ///< that it was told last, and its first sample
-  std::set<std::uint32_t> published;         ///< fragments of that step, by whichever life, or of which it wants nothing
-  bool at_work = false;                      ///< on that step, as far as this life was told and has not published all
-  std::optional<BeginStep> begin;            ///< to be told
-  std::optional<RunDone> finish;             ///< to be told
-  std::deque<Publication> publications;      ///< whose values are yet to be taken, in order
-  bool taking = false;                       ///< those of the first
-  std::optional<Record> record;              ///< what its next life goes on from
-  std::optional<Record> settled;             ///< where `record` is newer than what is committed: the last one that is not
-  bool unsettled = false;                    ///< `record` is newer
-  std::uint32_t lacking = 0;                 ///< fragments whose committed versions lack what was published with `record`
-  bool resumed = false;                      ///< this life was told what it goes on from
-  std::set<std::uint32_t> owed;              ///< fragments whose committed versions lack what this life has contributed
-  std::set<std::uint32_t> uncommitted;       ///< the same, whichever life did: what comes next must not take its place
-  std::vector<peer::SaveState> to_save;      ///< of the revision that is being applied; two at most
+  bool fresh = false;                    ///< this life is the first of its peer
+  std::optional<Wait> wait;              ///< of this life
+  std::string waits_for;                 ///< as it said last
+  bool over = false;                     ///< its end is expected: it has answered, or the agent ends
+  std::optional<Error> stop_cause;       ///< why it was stopped, when the fault was its own
+  std::optional<Instant> progress;       ///< last sign of life while it has work; empty while it waits
+  DataIdentity data;                     ///< that this life told
+  std::string device;                    ///< where this life computes, if it told
+  std::optional<Revision> held;          ///< of the state; empty before there is one
+  Revision base;                         ///< from which it began the step
+  Place step;                            ///< that it was told last
+  std::set<std::uint32_t> published;     ///< fragments of that step, by whichever life, or of which it wants nothing
+  bool at_work = false;                  ///< on that step, as far as this life was told and has not published all
+  std::optional<BeginStep> begin;        ///< to be told
+  std::optional<RunDone> finish;         ///< to be told
+  std::deque<Publication> publications;  ///< whose values are yet to be taken, in order
+  bool taking = false;                   ///< those of the first
+  std::optional<Record> record;          ///< what its next life goes on from
+  std::optional<Record> settled;         ///< where `record` is newer than what is committed: the last one that is not
+  bool unsettled = false;                ///< `record` is newer
+  std::uint32_t lacking = 0;             ///< fragments whose committed versions lack what was published with `record`
+  bool resumed = false;                  ///< this life was told what it goes on from
+  std::set<std::uint32_t> owed;          ///< fragments whose committed versions lack what this life has contributed
+  std::set<std::uint32_t> uncommitted;   ///< the same, whichever life did: what comes next must not take its place
+  std::vector<peer::SaveState> to_save;  ///< of the revision that is being applied; two at most
   // With Options::decoupled:
   std::map<std::uint32_t, OuterStep> versions;  ///< that were committed last, of fragments of which there was a commit
   bool taken_in_vain = false;                   ///< the version that the first publication is for was committed while that was taken

@@ -416,6 +416,18 @@ BOOST_AUTO_TEST_CASE(where_fragments_are_of_different_steps_no_local_parameters_
   BOOST_TEST((resume && resume->step == OuterStep{5} && !resume->within), "what is private is of use");
 }
 
+BOOST_AUTO_TEST_CASE(what_a_life_before_published_to_a_void_attempt_is_published_again) {
+  Bench bench;
+  bench.ready().begin(OuterStep{1}, Revision{0}).publish(OuterStep{1});
+  // It dies by itself when its replica begins the step anew: there is nobody to be started over.
+  bench.on(Gone{CRASH});
+  BeginStep anew;
+  anew.step = OuterStep{1};
+  anew.attempt = 1;
+  bench.ready().on(Begin{anew}).bring(OuterStep{1});
+  BOOST_TEST(bench.effect<TakeContribution>().has_value());
+}
+
 BOOST_AUTO_TEST_CASE(what_was_recorded_with_a_void_publication_is_void_and_the_record_before_it_counts) {
   Bench bench;
   bench.ready()
