@@ -86,24 +86,16 @@ struct Consequences {
   }
 };
 
-struct Bench : Consequences {
+/// The machine, and what comes to it.
+struct Heard : Consequences {
   Instant now{};
   State state;
-
-  explicit Bench(std::uint32_t min_peers = 2, std::uint32_t quorum = 2, std::uint64_t outer_steps = 3) {
-    Options options;
-    options.run = "run";
-    options.min_peers = min_peers;
-    options.start_quorum = quorum;
-    options.max_peers = 4;
-    options.outer_steps = outer_steps;
-    options.samples_per_peer = 10;
-    state = initial(options, now);
-  }
+  std::optional<Snapshot> disk;  ///< what was decided last
 
   void on(const Event& event) {
     auto transition = step(std::move(state), event, now);
     state = std::move(transition.state);
+    if (transition.decided) disk = transition.decided;
     decided = std::move(transition.decided);
     take(std::move(transition.effects));
     reason = std::move(transition.reason);
@@ -115,6 +107,20 @@ struct Bench : Consequences {
     cut(peer);
     on(ProcessGone{PeerId{peer}, "reset"});
   }
+};
+
+struct Bench : Heard {
+  explicit Bench(std::uint32_t min_peers = 2, std::uint32_t quorum = 2, std::uint64_t outer_steps = 3) {
+    Options options;
+    options.run = "run";
+    options.min_peers = min_peers;
+    options.start_quorum = quorum;
+    options.max_peers = 4;
+    options.outer_steps = outer_steps;
+    options.samples_per_peer = 10;
+    state = initial(options, now);
+  }
+
   void tick() { on(Tick{}); }
   /// Time passes and everybody but `silent` is heard.
   void pass(Duration duration, std::uint64_t silent = 0) {

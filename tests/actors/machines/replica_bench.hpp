@@ -21,11 +21,7 @@ inline Digest whole(std::uint64_t revision) { return membership::combined(std::v
 /// What its trainer is born with; the first replica founds the state.
 inline Digest born(std::uint64_t peer) { return peer < 20 ? held(peer, 0) : Digest{peer, 99}; }
 
-struct ReplicaBench : Consequences {
-  Instant now{};
-  State state;
-  std::optional<Snapshot> disk;
-
+struct ReplicaBench : Heard {
   explicit ReplicaBench(std::uint32_t replicas = 2, std::uint64_t outer_steps = 3, std::uint32_t shards = 2) {
     Options options;
     options.run = "run";
@@ -37,20 +33,6 @@ struct ReplicaBench : Consequences {
     state = initial(options, now);
   }
 
-  void on(const Event& event) {
-    auto transition = step(std::move(state), event, now);
-    state = std::move(transition.state);
-    if (transition.decided) disk = transition.decided;
-    take(std::move(transition.effects));
-    reason = std::move(transition.reason);
-  }
-  void hear(std::uint64_t peer, FromPeer message) { on(Received{PeerId{peer}, std::move(message)}); }
-  void cut(std::uint64_t peer) { on(ConnectionLost{PeerId{peer}, "reset"}); }
-  /// It is killed: its connection closes, and where it was its machine refuses. What follows from the latter.
-  void lose(std::uint64_t peer) {
-    cut(peer);
-    on(ProcessGone{PeerId{peer}, "reset"});
-  }
   static Hello hello_of(std::uint64_t peer) {
     Hello hello{PROTOCOL_VERSION, "run", PeerId{peer}, "p" + std::to_string(peer), Endpoint{"h", static_cast<std::uint16_t>(peer)}, 1};
     hello.shard = shard_of(peer);
