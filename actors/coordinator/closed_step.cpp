@@ -88,26 +88,29 @@ void reinforce(State& state, Effects& effects) {
   for (const auto& round : state.rounds)
     if (state.is_short(round)) fragments.push_back(fragment_of(state, round));
   if (fragments.empty()) return;
-  const auto is_free = [&](const Member& member) { return !has_closed_work(state, member.id); };
-  const auto is_idle = [&](const Member& member) { return is_free(member) && is_through(state, member.id); };
-  const bool any_idle = std::ranges::any_of(state.view.members, is_idle);
+  const auto is_free = [&](PeerId member) { return !has_closed_work(state, member); };
+  const auto is_idle = [&](PeerId member) { return is_free(member) && is_through(state, member); };
+  const bool any_idle = count_replicas(state, is_idle) > 0;
   const auto step = state.rounds[fragments.front()].step;
-  std::uint32_t rank = 0;
-  for (const auto& member : state.view.members) {
-    const auto of_rank = rank++;
-    if (!(any_idle ? is_idle(member) : is_free(member))) continue;
-    const auto first_sample = range_for(state, member.id);
+  for (std::size_t rank = 0; rank < replicas(state); ++rank) {
+    const auto replica = replica_at(state, rank);
+    const auto first = replica.front();
+    if (!(any_idle ? is_idle(first.id) : is_free(first.id))) continue;
+    const auto first_sample = range_for(state, first.id);
     state.closed_span += std::exchange(state.collection.span, 0);
-    for (auto& round : state.rounds) round.work.at(member.id) = Work{};
-    for (const auto fragment : fragments)
-      state.rounds[fragment].closed.emplace(member.id,
-                                            Work{.contributes = true, .begun = step, .base = state.revision, .first_sample = first_sample});
-    effects.emplace_back(Send{member.id, BeginStep{.view = state.view,
-                                                   .step = step,
-                                                   .base = state.revision,
-                                                   .rank = of_rank,
-                                                   .first_sample = first_sample,
-                                                   .fragments = fragments}});
+    state.attempts.erase(first.ordinal);
+    for (const auto& member : replica) {
+      for (auto& round : state.rounds) round.work.at(member.id) = Work{};
+      for (const auto fragment : fragments)
+        state.rounds[fragment].closed.emplace(
+            member.id, Work{.contributes = true, .begun = step, .base = state.revision, .first_sample = first_sample});
+      effects.emplace_back(Send{member.id, BeginStep{.view = view_for(state, member.id),
+                                                     .step = step,
+                                                     .base = state.revision,
+                                                     .rank = static_cast<std::uint32_t>(rank),
+                                                     .first_sample = first_sample,
+                                                     .fragments = fragments}});
+    }
     effects.emplace_back(Probe::ClosedStepReinforced);
   }
 }
@@ -135,13 +138,13 @@ void ask_for_closed(State& state, PeerId member, std::uint32_t rank, Effects& ef
   Fragments fragments;
   for (auto& round : state.rounds) {
     const auto work = round.closed.find(member);
-    if (work == round.closed.end()) continue;
+    if (work == round.closed.end() || round.operation) continue;
     work->second.ready.reset();
     closed = &work->second;
     fragments.push_back(fragment_of(state, round));
   }
   if (closed == nullptr) return;
-  effects.emplace_back(Send{member, BeginStep{.view = state.view,
+  effects.emplace_back(Send{member, BeginStep{.view = view_for(state, member),
                                               .step = closed->begun,
                                               .base = state.revision,
                                               .rank = rank,

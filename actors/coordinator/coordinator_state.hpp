@@ -326,7 +326,7 @@ struct State : membership::Roster {
   /// Too many of those who worked on a closed step are gone: what others make for the next one has to fill it up.
   [[nodiscard]] bool is_short(const Round& round) const {
     const auto counts = [](const auto& entry) { return entry.second.counts(); };
-    return !round.closed.empty() && std::ranges::count_if(round.closed, counts) < plan.min_peers;
+    return !round.closed.empty() && std::ranges::count_if(round.closed, counts) < std::int64_t{plan.min_peers} * options.shards;
   }
   /// Of the rounds that are furthest behind the first without an operation, which is the next one to reduce; else the first. One that is
   /// short keeps up no other: who is to fill it up may wait for those first.

@@ -294,13 +294,11 @@ std::string in_doubt(State& state, PeerId from, const InDoubt& message, Effects&
   return "it was aborted";
 }
 
-bool answer_returned(State& state, PeerId member, const std::string& name, Instant now, Effects& effects) {
+void answer_returned(State& state, PeerId member, const std::string& name, Instant now, Effects& effects) {
   // First of all, since a commit that it has not heard of is not void.
   for (const auto& decided : commits::in_order(state)) effects.emplace_back(Send{member, commits::told_to(state, decided, member)});
   const auto voted = [&](const Round& round) { return !round.operation || round.operation->votes.contains(member); };
-  if (state.in_flight() > 0 && std::ranges::all_of(state.rounds, voted)) return false;
-  abort(state, AbortCause::PeerAway, {member, name}, now, effects);
-  return true;
+  if (!std::ranges::all_of(state.rounds, voted)) abort(state, AbortCause::PeerAway, {member, name}, now, effects);
 }
 
 void abort(State& state, AbortCause cause, const Because& because, Instant now, Effects& effects) {

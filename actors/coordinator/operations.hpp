@@ -18,8 +18,8 @@ std::string vote(State& state, PeerId from, const Vote& message, Instant now, Ef
 std::string failed(State& state, PeerId from, const ReduceFailed& message, Instant now, Effects& effects);
 std::string in_doubt(State& state, PeerId from, const InDoubt& message, Effects& effects);
 /// A member hears what was decided while it was away; of operations that it still has in hand it asks by itself. Where its vote is
-/// awaited, what is in flight is void: what it said may be lost. Whether it is to be told where the step stands.
-[[nodiscard]] bool answer_returned(State& state, PeerId member, const std::string& name, Instant now, Effects& effects);
+/// awaited, what is in flight is void: what it said may be lost.
+void answer_returned(State& state, PeerId member, const std::string& name, Instant now, Effects& effects);
 
 /// Whose doing it is that operations are void, where it is somebody's, and how that went.
 struct Because {

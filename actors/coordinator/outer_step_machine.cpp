@@ -4,6 +4,7 @@
 #include <cmath>
 #include <utility>
 
+#include "actors/coordinator/attempts.hpp"
 #include "actors/coordinator/closed_step.hpp"
 #include "actors/coordinator/columns.hpp"
 #include "actors/coordinator/decoupled.hpp"
@@ -160,13 +161,6 @@ events::PeerReady ready_event(const Peer& peer, const Ready& message) {
           message.tokens_per_s.value(), message.trainer_pid, data_wait_of(message)};
 }
 
-/// Whether all of its replica have brought their work to this round.
-bool brings_all(const State& state, const Round& round, PeerId member) {
-  if (state.options.shards == 1) return true;
-  return std::ranges::all_of(replica_at(state, rank_of(state, member)),
-                             [&](const Member& each) { return round.work.at(each.id).ready.has_value(); });
-}
-
 void note_ready(State& state, PeerId from, const Ready& message, bool contributed, Instant now) {
   if (state.collection.unready > 0 && message.covers(state.current())) --state.collection.unready;
   for (auto& round : state.rounds) {
@@ -174,60 +168,8 @@ void note_ready(State& state, PeerId from, const Ready& message, bool contribute
     if (!message.covers(fragment_of(state, round)) || own.begun != message.step || own.ready || own.contributes != contributed) continue;
     own.ready = message;
     const bool first = contributed && message.step == state.collection.step && !round.first_ready;
-    if (first && brings_all(state, round, from)) round.first_ready = now;
+    if (first && attempts::brings_all(state, round, from)) round.first_ready = now;
   }
-}
-
-/// How often the trainers of its replica have begun their step anew.
-std::uint32_t attempt_of(const State& state, const Peer& peer) {
-  const auto attempt = state.attempts.find(peer.ordinal);
-  return attempt == state.attempts.end() ? 0 : attempt->second;
-}
-
-/// The trainers of its replica were told by now to begin anew.
-bool is_of_void_attempt(const State& state, const Peer& peer, const Ready& message) {
-  return message.weight > 0 && message.attempt < attempt_of(state, peer);
-}
-
-/// As a member is told of the step that its replica has begun anew; nothing where it has not, or all have contributed since.
-std::optional<BeginStep> begun_anew(State& state, PeerId member) {
-  const auto attempt = attempt_of(state, state.peers.at(member));
-  const auto lacks = [&](const Round& round) { return round.work.at(member).contributes && !brings_all(state, round, member); };
-  const auto round = std::ranges::find_if(state.rounds, lacks);
-  if (attempt == 0 || round == state.rounds.end()) return std::nullopt;
-  const auto& work = round->work.at(member);
-  return BeginStep{.view = view_for(state, member),
-                   .step = work.begun,
-                   .base = state.revision,
-                   .rank = rank_of(state, member),
-                   .first_sample = work.first_sample,
-                   .attempt = attempt,
-                   .fragments = lacking(state, member)};
-}
-
-/// Its replica begins its step once more, as to what not all of its peers have contributed yet; what all have stays.
-void begin_anew(State& state, PeerId member, std::uint32_t attempt, Effects& effects) {
-  const auto replica = replica_at(state, rank_of(state, member));
-  const auto& peer = state.peers.at(member);
-  state.attempts[peer.ordinal] = std::max(attempt_of(state, peer), attempt) + 1;
-  for (auto& round : state.rounds)
-    if (!brings_all(state, round, member))
-      for (const auto& each : replica) round.work.at(each.id).ready.reset();
-  state.collection.unready = state.view.members.size();  // looked at anew
-  for (const auto& each : replica)
-    if (auto begin = begun_anew(state, each.id)) effects.emplace_back(Send{each.id, *std::move(begin)});
-}
-
-/// A commit came between the beginnings of two trainers of a late replica: what they have made is of two states.
-bool is_of_two_states(const State& state, PeerId member, const Ready& message) {
-  if (state.options.shards == 1 || message.weight == 0) return false;
-  const auto replica = replica_at(state, rank_of(state, member));
-  return std::ranges::any_of(state.rounds, [&](const Round& round) {
-    return message.covers(fragment_of(state, round)) && std::ranges::any_of(replica, [&](const Member& each) {
-             const auto& ready = round.work.at(each.id).ready;
-             return ready && ready->weight > 0 && ready->step == message.step && ready->base != message.base;
-           });
-  });
 }
 
 /// Each length is one, and there are as many as others have told.
@@ -257,10 +199,7 @@ std::string ready(State& state, PeerId from, const Ready& message, Instant now, 
     return "lengths that do not fit";
   }
   if (state.plan.decoupled) return decoupled::published(state, from, message, now, effects);
-  if (is_of_void_attempt(state, peer, message)) {
-    effects.emplace_back(Probe::ReadyOfVoidAttempt);
-    return "a readiness of an attempt that is void";
-  }
+  if (auto why = attempts::refuse(state, from, message, effects)) return *std::move(why);
   if (note_closed(state, from, message)) {
     effects.emplace_back(ready_event(peer, message));
     return peer.hello.name + " says again what it has made of a closed step";
@@ -294,26 +233,9 @@ std::string ready(State& state, PeerId from, const Ready& message, Instant now, 
             effects);
     return "a wrong weight";
   }
-  if (is_of_two_states(state, from, message)) {
-    begin_anew(state, from, message.attempt, effects);
-    return "its replica begins the step anew, from one state";
-  }
   note_ready(state, from, message, contributed, now);
   effects.emplace_back(ready_event(peer, message));
   return peer.hello.name + " is ready for step " + std::to_string(message.step.value);
-}
-
-std::string trainer_restarted(State& state, PeerId from, const TrainerRestarted& message, Effects& effects) {
-  const auto& peer = state.peers.at(from);
-  if (state.options.shards == 1) return "a trainer begins its step anew";
-  if (peer.seat != Seat::Member) return "a trainer of who is no member was started again";
-  const bool needed = std::ranges::any_of(state.rounds, [&](const Round& round) {
-    const auto& work = round.work.at(from);
-    return work.contributes && work.begun == message.step && !brings_all(state, round, from);
-  });
-  if (!needed || message.attempt < attempt_of(state, peer)) return "a trainer was started again, and the others of its replica need not be";
-  begin_anew(state, from, message.attempt, effects);
-  return peer.hello.replica + " begins step " + std::to_string(message.step.value) + " anew";
 }
 
 void stop(State& state, const std::string& why, Instant now, Effects& effects) {
@@ -369,40 +291,53 @@ std::string resume(State& state, Instant now, Effects& effects) {
   return "goes on";
 }
 
+namespace {
+
+/// Whether its work on the step that is trained is in an operation: it is known, and not asked for again.
+bool is_reduced(const Round& round, PeerId member) {
+  if (!round.operation || !round.closed.empty()) return false;
+  return std::ranges::any_of(round.operation->contributions,
+                             [&](const Contribution& each) { return each.peer == member && each.weight > 0; });
+}
+
+}  // namespace
+
 std::string returned(State& state, PeerId from, const Hello& message, Instant now, Effects& effects) {
   auto& peer = state.peers.at(from);
   peer.hello = message;
   membership::heard_again(state, from, effects);
-  const bool voted = !operations::answer_returned(state, from, message.name, now, effects);
+  operations::answer_returned(state, from, message.name, now, effects);
   if (state.plan.decoupled && state.phase < Phase::Finishing) {
     decoupled::returned(state, from, effects);
     return message.name + " is back";
   }
-  if (voted && !state.has_closed()) {
-    if (auto begin = begun_anew(state, from)) effects.emplace_back(Send{from, *std::move(begin)});  // which it may not have heard
-    return message.name + " is back, and has voted";
-  }
-  peer.since = now;
+  const auto anew = attempts::begun_anew(state, from);  // which it may not have heard
   const auto rank = rank_of(state, from);
-  if (!voted) ask_for_closed(state, from, rank, effects);
+  ask_for_closed(state, from, rank, effects);
   const bool contributes = !is_through(state, from);
   const bool only_closed = !contributes && has_closed_work(state, from);
+  bool says_again = false;
   Work begun{.begun = step_in_training(state)};
   for (auto& round : state.rounds) {
     auto& work = round.work.at(from);
-    work.ready.reset();  // it says it again
-    work.idle_answer_due = !contributes && !only_closed;
-    if (work.idle_answer_due) work.begun = begun.begun;
+    if (!is_reduced(round, from)) {
+      says_again = true;
+      work.ready.reset();
+      work.idle_answer_due = !contributes && !only_closed;
+      if (work.idle_answer_due) work.begun = begun.begun;
+    }
     if (work.contributes) begun = work;
   }
+  if (!says_again) return message.name + " is back, and has voted";
+  peer.since = now;
   if (state.phase == Phase::Finishing) {
     effects.emplace_back(Send{from, run_end::told(state, from)});
   } else if (state.is_under_way() && !only_closed) {
     const auto at_it = [&](const Work& w) { return w.contributes && w.begun == begun.begun; };
     auto shares = evaluates_step(state) ? shares_of(state, at_it) : std::map<PeerId, HeldOutShare>{};
-    effects.emplace_back(
-        Send{from, BeginStep{view_for(state, from), begun.begun, state.revision, contributes, rank, begun.first_sample,
-                             attempt_of(state, peer), shares[from], contributes && has_closed_work(state, from), lacking(state, from)}});
+    effects.emplace_back(Send{from, BeginStep{view_for(state, from), begun.begun, state.revision, contributes, rank, begun.first_sample,
+                                              attempts::current(state, from), shares[from], contributes && has_closed_work(state, from),
+                                              anew ? anew->fragments : lacking(state, from)}});
   }
   return message.name + " is back";
 }

@@ -6,8 +6,6 @@
 namespace prime::coordinator::outer_step {
 
 std::string ready(State& state, PeerId from, const Ready& message, Instant now, Effects& effects);
-/// Of a sharded run: the others of its replica begin the step anew with it, also those that need nothing more of it.
-std::string trainer_restarted(State& state, PeerId from, const TrainerRestarted& message, Effects& effects);
 
 /// All fragments have made the step; `last` was the last of its operations.
 void complete(State& state, const Operation& last, Instant now, Effects& effects);

@@ -276,7 +276,7 @@ class Handler {
     const auto attempt = known ? std::max(s_.begin->attempt, m.attempt) : m.attempt;
     const bool anew = known && attempt > s_.begin->attempt;
     if (!known && m.overlaps && !s_.owed.empty() && has_told_all()) s_.published = Published{*s_.begin, s_.told, s_.owed};
-    auto fragments = known ? std::exchange(s_.begin->fragments, {}) : m.fragments;
+    auto fragments = known && !anew ? std::exchange(s_.begin->fragments, {}) : m.fragments;
     s_.begin = m;
     s_.begin->attempt = attempt;
     s_.begin->fragments = std::move(fragments);
@@ -463,11 +463,12 @@ class Handler {
     return "measures a link";
   }
 
-  /// As one with the other trainers of its replica. One that is being started already begins with this attempt.
+  /// As one with the other trainers of its replica, of what not all of them have brought. One that is being started already begins with
+  /// this attempt.
   std::string begin_anew() {
     s_.phase = Phase::Training;
     s_.inner_steps = 0;
-    s_.told.clear();
+    forget_told(s_.begin->fragments);
     s_.restarted = false;
     record(events::StepBegunAnew{s_.begin->step, s_.begin->attempt});
     if (std::exchange(s_.starts_over, s_.trainer_bound)) return "begins anew once more";
@@ -496,6 +497,18 @@ class Handler {
     if (!s_.operations.empty()) emit(Probe::ContributedLate);
     tell(ready);
     return "published";
+  }
+
+  /// Of these fragments; what it has told of others is of this attempt, too.
+  void forget_told(const Fragments& fragments) {
+    for (auto& ready : s_.told) {
+      Fragments others;
+      for (std::uint32_t fragment = 0; fragment < s_.options.fragments; ++fragment)
+        if (ready.covers(fragment) && !covers(fragments, fragment)) others.push_back(fragment);
+      ready.fragments = std::move(others);
+      ready.attempt = s_.begin->attempt;
+    }
+    std::erase_if(s_.told, [](const prime::Ready& ready) { return ready.fragments.empty(); });
   }
 
   void tell_restarted() { tell(TrainerRestarted{s_.begin->step, s_.begin->attempt}); }

@@ -191,8 +191,7 @@ class Handler {
 
   std::string operator()(const Begin& event) {
     s_.begin = event.begin;
-    if (!s_.options.decoupled && !event.begin.overlaps && place_of(event.begin) != s_.step)
-      s_.uncommitted.clear();  // it is committed, or void
+    if (!s_.options.decoupled && place_of(event.begin) != s_.step) forget_uncommitted(event.begin);
     tell_what_is_due();
     return s_.begin ? "waits for the trainer, or the revision" : "begins a step";
   }
@@ -227,8 +226,6 @@ class Handler {
                 "step anew: join again, or let the agents start all trainers (`local.trainer_command`)"}}});
       return "cannot begin anew";
     }
-    s_.step = {};  // it begins anew
-    s_.uncommitted.clear();
     kill(Error{ErrorName::Interrupted, "another trainer of its replica was started again: they begin the step together"});
     return "killed, to begin anew";
   }
@@ -265,8 +262,17 @@ class Handler {
   }
 
  private:
-  /// Of an attempt before this one nothing is published: that was void when its replica began the step anew.
   static Place place_of(const BeginStep& begin) { return {begin.step, begin.first_sample, begin.attempt}; }
+
+  /// Is committed, or void: but for a step that is reduced beside this one, and for what the replica does not make anew.
+  void forget_uncommitted(const BeginStep& begin) {
+    const bool anew = std::tie(std::get<0>(s_.step), std::get<1>(s_.step)) == std::tie(begin.step, begin.first_sample);
+    if (anew)
+      for_each(begin.fragments, [&](std::uint32_t fragment) {
+        if (s_.published.contains(fragment)) s_.uncommitted.erase(fragment);
+      });
+    else if (!begin.overlaps) s_.uncommitted.clear();
+  }
 
   /// Fragments that have made the step.
   [[nodiscard]] std::set<std::uint32_t> unwanted(const BeginStep& begin) const {

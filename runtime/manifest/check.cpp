@@ -121,11 +121,11 @@ void check_algorithm(const Shared& shared, std::vector<Conflict>& found) {
                      "`sync.quorum` must be 0 where training goes on beside a reduce (`" + std::string{because} + "`), found " +
                          std::to_string(sync.quorum),
                      "leave `quorum` out to wait for all"});
-  if (const auto shards = shared.membership.shards; shards > 1)
-    found.push_back({{"membership.shards", because},
-                     "`membership.shards` must be 1 where training goes on beside a reduce (`" + std::string{because} + "`), found " +
-                         std::to_string(shards),
-                     "`algorithm: diloco` trains models in several processes"});
+  if (const auto shards = shared.membership.shards; shards > 1 && sync.decoupled())
+    found.push_back({{"membership.shards", "sync.algorithm"},
+                     "`membership.shards` must be 1 with `sync.algorithm: decoupled`, found " + std::to_string(shards) +
+                         ": the trainers of a replica cannot each have a time of their own",
+                     "any other algorithm trains models in several processes"});
   if (const auto every = shared.train.evaluate.every; every > 0 && (sync.streams() || sync.eager))
     found.push_back({{"train.evaluate.every", sync.eager ? "sync.eager" : because},
                      "`train.evaluate.every` must be 0 where " +

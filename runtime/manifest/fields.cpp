@@ -198,7 +198,7 @@ void add_house(std::vector<Field>& t) {
       {"membership.peers", "fewest and most peers, as `2..8`; from 1 for a run of one", Peers{AT(shared.membership.peers), MAX_PEERS}});
   t.push_back({"membership.shards",
                "parts of one model, each held by a peer of its own, whose trainer is `local.trainer_command`: `peers` counts whole models "
-               "then, the replicas; not with `sync.overlap`, nor with `sync.merge: radial`",
+               "then, the replicas; not with `sync.algorithm: decoupled`, nor with `sync.merge: radial`",
                Integer{AT(shared.membership.shards), 1, MAX_SHARDS}});
   t.push_back({"membership.heartbeat", "signs of life", Section{}});
   t.push_back({"membership.heartbeat.every", "time between two heartbeats", TimeSpan{AT(shared.membership.heartbeat.every), 10ms, HOUR}});

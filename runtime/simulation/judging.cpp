@@ -100,6 +100,25 @@ std::vector<coordinator::Effect> Swarm::column(const Judgement& of, std::uint32_
   return seen;
 }
 
+/// What a replica brings to a reduce was begun by all of its trainers together, from one revision (SIM-18).
+void Swarm::judge_replicas(coordinator::State run, const std::vector<coordinator::Effect>& effects) {
+  for (const auto& effect : effects) {
+    const auto* event = std::get_if<JournalEvent>(&effect);
+    const auto* started = event == nullptr ? nullptr : std::get_if<events::ReduceStarted>(event);
+    const auto* round = started == nullptr ? nullptr : run.round_of(started->operation);
+    if (round == nullptr) continue;
+    std::map<std::uint64_t, const Ready*> first;
+    for (const auto& [id, weight] : round->operation->contributions) {
+      if (weight == 0) continue;
+      const auto* brought = round->brings(id);
+      const auto& peer = run.peers.at(id);
+      const auto* with = first.emplace(peer.ordinal, brought).first->second;
+      if (std::tie(with->step, with->base, with->attempt) != std::tie(brought->step, brought->base, brought->attempt))
+        violate("SIM-18 " + peer.hello.name + " and others of its replica bring work that they did not begin together");
+    }
+  }
+}
+
 void Swarm::judge_coordinator(const Judgement& of) {
   const auto& event = of.event;
   if (oracles_.size() == 1) {
@@ -107,6 +126,7 @@ void Swarm::judge_coordinator(const Judgement& of) {
     return note_seats();
   }
   note_replicas(of.state);
+  judge_replicas(of.state, of.effects);
   const auto speaker = [&]() -> std::optional<std::size_t> {
     if (const auto* received = std::get_if<coordinator::Received>(&event)) return index_of(received->from);
     if (const auto* lost = std::get_if<coordinator::ConnectionLost>(&event)) return index_of(lost->peer);

@@ -231,6 +231,11 @@ Scenario random_scenario(std::uint64_t seed, std::optional<std::uint32_t> peers_
     if (rounds.chance(0.5)) scenario.options.quorum = static_cast<std::uint32_t>(rounds.between(scenario.options.min_peers, peers));
     scenario.options.grace = rounds.between(0ms, 3s);
   }
+  if (scenario.options.shards > 1 && scenario.options.quorum == 0) {
+    scenario.options.overlap = rounds.chance(0.3);
+    if (rounds.chance(0.3)) scenario.streams = static_cast<std::uint32_t>(rounds.below(scenario.options.fragments));
+    scenario.options.streams = scenario.streams.has_value();
+  }
   return scenario;
 }
 

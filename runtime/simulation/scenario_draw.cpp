@@ -50,8 +50,7 @@ Result<void> fits(std::uint64_t peers, const coordinator::Options& options) {
   // The oracle judges a pause by peers.
   if (options.shards > 1 && options.on_correlated_loss == coordinator::LossPolicy::Pause)
     return fail(ErrorName::Usage, "`membership.shards` does not go with `correlated_loss: pause`");
-  if (options.overlap && (options.shards > 1 || options.quorum > 0))
-    return fail(ErrorName::Usage, "`sync.overlap` goes neither with `membership.shards` nor with `sync.quorum`");
+  if (options.overlap && options.quorum > 0) return fail(ErrorName::Usage, "`sync.overlap` does not go with `sync.quorum`");
   if (options.decoupled && (options.shards > 1 || options.overlap || options.on_correlated_loss == coordinator::LossPolicy::RollBack))
     return fail(ErrorName::Usage,
                 "`sync.decoupled` goes neither with `membership.shards` nor with `sync.overlap` nor with `correlated_loss: roll_back`");

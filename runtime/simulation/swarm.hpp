@@ -228,6 +228,7 @@ class Swarm {
   [[nodiscard]] JournalEvent column(const coordinator::State& run, const JournalEvent& event, std::uint32_t shard) const;
   [[nodiscard]] std::vector<coordinator::Effect> column(const Judgement& of, std::uint32_t shard) const;
   void judge_coordinator(const Judgement& judgement);
+  void judge_replicas(coordinator::State run, const std::vector<coordinator::Effect>& effects);
   void note_seats();
   void judge_given_up();
   [[nodiscard]] std::vector<Digest> told_parts(const Model& model) const;

@@ -34,7 +34,7 @@ class EagerReference(Reference):
         return [self.of_part(part) for part in range(self.parts)]
 
     def of_part(self, part):
-        shared, momentum, states = 4.0, 0.0, [4.0]
+        shared, momentum, states = self.start, 0.0, [self.start]
         own, velocity, before = {}, {}, {}  # of each peer: G, v, and its share of the last mean
         last_mean = 0.0
         for step in range(1, STEPS + 1):
@@ -50,7 +50,7 @@ class EagerReference(Reference):
                 share = delta[peer] / self.members[step]
                 estimate = last_mean + share - before.get(peer, 0.0)
                 velocity[peer] = self.decay * velocity.get(peer, 0.0) + estimate
-                own[peer] = own.get(peer, 4.0) - self.lr * (estimate + self.decay * velocity[peer])
+                own[peer] = own.get(peer, self.start) - self.lr * (estimate + self.decay * velocity[peer])
                 before[peer] = share
             weights = dict(zip(line["contributors"], line["weights"], strict=True))
             last_mean = sum(delta[peer] * weight for peer, weight in weights.items()) / sum(weights.values())

@@ -45,6 +45,7 @@ class Reference:
 
     def __init__(self, run, parts=PARTS, lr=0.7, momentum=0.9):
         self.parts, self.lr, self.decay = parts, lr, momentum
+        self.start = 4.0 + getattr(run, "shard", 0)
         self.begun = {}  # (peer, outer step) → first sample
         for name, lines in run.peer_journals().items():
             peer = next(line["peer"] for line in lines if line["event"] == "process_started")
@@ -58,7 +59,7 @@ class Reference:
         return of_step.index(self.begun[peer, step])
 
     def final(self):
-        x = [4.0] * self.parts
+        x = [self.start] * self.parts
         momentum = [0.0] * self.parts
         states = [list(x)]  # by revision
         for line in self.rounds:

@@ -50,11 +50,11 @@ class Streamed(Reference):
                 own[part] = f32(self.mix * own[part] + (1 - self.mix) * base[part])
 
     def final(self):
-        self.states = [[4.0] for _ in range(self.parts)]
+        self.states = [[self.start] for _ in range(self.parts)]
         self.momentum = [0.0] * self.parts
         peers = {peer for peer, _ in self.begun}
-        own = {peer: [4.0] * self.parts for peer in peers}
-        base = {peer: [4.0] * self.parts for peer in peers}
+        own = {peer: [self.start] * self.parts for peer in peers}
+        base = {peer: [self.start] * self.parts for peer in peers}
         for step in range(1, STEPS + 1):
             at_it = [peer for peer in peers if (peer, step) in self.begun]
             for inner in range(1, INNER + 1):

@@ -72,6 +72,44 @@ BOOST_AUTO_TEST_CASE(a_trainer_of_a_replica_begins_a_step_anew_with_the_others_o
   BOOST_TEST(bench.told<Ready>()->attempt == 1U);
 }
 
+BOOST_AUTO_TEST_CASE(who_makes_some_fragments_anew_has_told_of_the_others) {
+  Bench bench;
+  bench.state.options.hello.replica = "r";
+  bench.state.options.fragments = 3;
+  bench.seat().begin();
+  const auto publish = [&](Fragments fragments) {
+    bench.on(TrainerContributed{.step = OuterStep{1},
+                                .base = {},
+                                .weight = 64,
+                                .samples = 16,
+                                .loss = Real{2.5},
+                                .held_out = {},
+                                .tokens_per_s = Real{1.0},
+                                .fragments = std::move(fragments)});
+  };
+  publish({0, 1});
+  BeginStep anew{Bench::view(), OuterStep{1}, Revision{}, true, 0, 0};
+  anew.attempt = 1;
+  anew.fragments = {1, 2};
+  bench.hear(anew);
+  bench.on(TrainerRestarting{Error{ErrorName::Interrupted, "told so"}});
+  bench.on(TrainerBound{Digest{7, 7}, 3, INITIAL, Revision{}, 2});
+  BOOST_TEST(bench.effect<BeginTraining>().value().begin.fragments == (Fragments{1, 2}), boost::test_tools::per_element());
+  publish({1});
+  BOOST_CHECK(bench.state.phase == Phase::Training);
+  publish({2});
+  BOOST_CHECK(bench.state.phase == Phase::Ready);
+  bench.begin();  // a coordinator that was restarted
+  std::vector<Fragments> told;
+  for (const auto& effect : bench.effects)
+    if (const auto* tell = std::get_if<Tell>(&effect))
+      if (const auto* ready = std::get_if<Ready>(&tell->message)) {
+        BOOST_TEST(ready->attempt == 1U);
+        told.push_back(ready->fragments);
+      }
+  BOOST_CHECK((told == std::vector<Fragments>{{0}, {1}, {2}}));
+}
+
 BOOST_AUTO_TEST_CASE(what_the_trainer_says_of_its_data_is_told_and_recorded_and_may_not_change) {
   const DataIdentity data{Digest{5, 5}, "7 files"};
   Bench bench;

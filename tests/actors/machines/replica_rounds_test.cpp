@@ -127,4 +127,88 @@ BOOST_AUTO_TEST_CASE(a_replica_is_late_when_one_of_its_shards_is_and_brings_the_
   BOOST_TEST((bench.told<StartReduce>(21).contributions.list() == expected));
 }
 
+namespace {
+
+/// The same replicas; each trainer publishes one fragment after the other.
+struct Publishing : Bench {
+  explicit Publishing(bool overlap = false) {
+    state.plan.streams = true;
+    state.plan.overlap = overlap;
+    state.plan.min_peers = overlap ? 2 : 1;
+  }
+  void publish(std::uint64_t peer, std::uint32_t fragment, std::uint32_t attempt = 0, std::uint64_t base = 0, std::uint64_t step = 1) {
+    hear(peer, Ready{OuterStep{step}, Revision{base}, 100, 10, Real{1.0}, {}, Real{1.0}, 1, attempt, {fragment}});
+  }
+};
+
+}  // namespace
+
+BOOST_AUTO_TEST_CASE(a_replica_makes_anew_what_not_all_of_it_have_published_and_nothing_else) {
+  Publishing bench;
+  for (const auto peer : ALL) bench.publish(peer, 0);
+  BOOST_REQUIRE(bench.state.in_flight() == 1);
+  bench.publish(10, 1);
+  bench.hear(11, TrainerRestarted{OuterStep{1}, 0});
+  BOOST_TEST(bench.told<BeginStep>() == (Ids{10, 11}));
+  BOOST_TEST(bench.told<BeginStep>(10).fragments == (Fragments{1}), boost::test_tools::per_element());
+  for (const auto peer : ALL) bench.vote(peer, 0);
+  BOOST_TEST(bench.told<Commit>() == ALL);
+  for (const auto peer : {10U, 11U}) bench.publish(peer, 1, 1);
+  for (const auto peer : {20U, 21U}) bench.publish(peer, 1);
+  const std::vector<Contribution> expected{{PeerId{11}, 200}, {PeerId{21}, 200}};
+  BOOST_TEST((bench.told<StartReduce>(21).contributions.list() == expected));
+}
+
+BOOST_AUTO_TEST_CASE(a_coordinator_that_was_restarted_learns_that_a_replica_has_begun_anew_and_tells_who_never_heard_of_it) {
+  Publishing bench;
+  auto options = Options{bench.state.options, bench.state.plan};
+  bench.publish(11, 0);
+  bench.hear(10, TrainerRestarted{OuterStep{1}, 0});  // and dies before 11 hears of it
+  bench.state = restore(options, *bench.disk, bench.now);
+  for (const auto peer : ALL) bench.returns(peer);
+  bench.publish(11, 0);
+  bench.publish(10, 0, 1);
+  BOOST_TEST(bench.told<BeginStep>() == (Ids{11}));
+  BOOST_TEST(bench.told<BeginStep>(11).attempt == 1U);
+  bench.publish(11, 0);  // on its way since before that
+  BOOST_TEST(bench.told<BeginStep>(11).attempt == 1U);
+  for (const auto peer : {20U, 21U}) bench.publish(peer, 0);
+  BOOST_TEST(bench.told<StartReduce>().empty());
+  bench.publish(11, 0, 1);
+  BOOST_TEST(bench.told<StartReduce>() == ALL);
+}
+
+BOOST_AUTO_TEST_CASE(a_whole_replica_trains_for_the_fragments_of_a_closed_step_that_too_few_are_left_of) {
+  Publishing bench{true};
+  for (const auto peer : ALL) bench.publish(peer, 0);
+  for (const auto peer : ALL) bench.vote(peer, 0);
+  for (const auto peer : ALL) bench.publish(peer, 1, 0);
+  BOOST_REQUIRE(bench.state.has_closed());
+  bench.lose(20);
+  for (const std::uint64_t peer : {30U, 31U}) {
+    bench.greet(peer);
+    bench.hear(peer, Seated{.revision = {},
+                            .state = state_of(peer, 0, 0),
+                            .layout = Digest{7, shard_of(peer)},
+                            .elements = 100,
+                            .trainer_pid = 1,
+                            .parts = {part_of(peer, 0, 0), part_of(peer, 1, 0)}});
+  }
+  for (const std::uint64_t peer : {30U, 31U})
+    bench.hear(peer, Fetched{Revision{1}, state_of(peer, 1, 0), {part_of(peer, 0, 1), part_of(peer, 1, 0)}});
+  const auto begun = bench.sent<BeginStep>();  // first they are told to adopt the result
+  BOOST_REQUIRE(!begun.empty() && begun.back().first == 31);
+  const auto& begin = begun.back().second;
+  BOOST_TEST((begin.step == OuterStep{1} && begin.contribute && !begin.overlaps && begin.rank == 1));
+  BOOST_TEST(begin.fragments == (Fragments{1}), boost::test_tools::per_element());
+  BOOST_TEST(ids_of(begin.view) == (Ids{11, 31}));
+  // One of its trainers dies meanwhile.
+  bench.publish(30, 1, 0, 1);
+  bench.hear(31, TrainerRestarted{OuterStep{1}, 0});
+  BOOST_TEST(bench.told<BeginStep>() == (Ids{30, 31}));
+  BOOST_TEST(bench.told<BeginStep>(30).fragments == (Fragments{1}), boost::test_tools::per_element());
+  for (const auto peer : {30U, 31U}) bench.publish(peer, 1, 1, 1);
+  BOOST_TEST(bench.told<StartReduce>() == (Ids{10, 11, 30, 31}));
+}
+
 BOOST_AUTO_TEST_SUITE_END()

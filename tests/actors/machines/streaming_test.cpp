@@ -101,6 +101,22 @@ BOOST_AUTO_TEST_CASE(others_train_for_the_fragments_of_a_closed_step_that_too_fe
   BOOST_CHECK((reduce.contributions.list() == std::vector<Contribution>{{PeerId{1}, 100}, {PeerId{3}, 70}}));
 }
 
+BOOST_AUTO_TEST_CASE(who_is_back_and_has_voted_on_one_fragment_is_asked_for_the_others) {
+  Streaming bench{2};
+  bench.publish(1, 0, {1, 2});
+  bench.publish(1, 1, {2});  // what 1 says of that is lost with its connection
+  bench.vote(1, part(0, 1));
+  bench.cut(1);
+  auto hello = Bench::hello_of(1);
+  hello.returning = true;
+  bench.hear(1, hello);
+  BOOST_TEST(bench.told<BeginStep>(1).step.value == 1U);
+  bench.publish(1, 1, {1});
+  bench.vote(2, part(0, 1));
+  BOOST_TEST(bench.journaled<events::RoundCommitted>().size() == 1U);
+  BOOST_TEST(bench.told<StartReduce>() == (std::vector<std::uint64_t>{1, 2}));
+}
+
 BOOST_AUTO_TEST_CASE(a_fragment_that_there_is_not_is_no_readiness) {
   Streaming bench{3};
   bench.publish(1, 7, {3});
@@ -135,6 +151,11 @@ struct Trainer {
   void start() { on(Start{}).on(TensorsBound{}).on(StateOpened{}).on(Initial{}).on(StateFound{Held{{}, 3, {}, {}, 1}}); }
   Trainer& begin(std::uint64_t number, Fragments fragments = {}, bool overlaps = false) {
     return on(Begin{BeginStep{{}, OuterStep{number}, {}, true, 0, number * 10, 0, {}, overlaps, std::move(fragments)}});
+  }
+  /// With the others of its replica, of these fragments.
+  Trainer& begin_anew(std::uint64_t number, Fragments fragments, bool overlaps) {
+    on(StartOver{}).on(Gone{}).start();
+    return on(Begin{BeginStep{{}, OuterStep{number}, {}, true, 0, number * 10, 1, {}, overlaps, std::move(fragments)}});
   }
   Trainer& publish(std::uint64_t number, std::uint32_t fragment) {
     return on(Contributed{{OuterStep{number}, {}, 5, 10, Real{1.0}, {}, Real{1.0}, {fragment}}});
@@ -186,6 +207,24 @@ BOOST_AUTO_TEST_CASE(a_step_that_begins_beside_the_last_fragments_knows_which_th
   for (const std::uint32_t fragment : {0U, 1U, 2U}) trainer.publish(1, fragment).on(ContributionTaken{});
   trainer.commit(1, 0).begin(2, {}, true);
   BOOST_TEST(trainer.effect<TellBegin>()->in_flight == (Fragments{1, 2}), boost::test_tools::per_element());
+}
+
+BOOST_AUTO_TEST_CASE(what_a_replica_makes_anew_takes_the_place_of_what_is_void_and_of_nothing_that_is_reduced) {
+  Trainer trainer;
+  trainer.begin(1);
+  for (const std::uint32_t fragment : {0U, 1U, 2U}) trainer.publish(1, fragment).on(ContributionTaken{});
+  trainer.commit(1, 0).commit(2, 1).begin(2, {}, true);
+  for (const std::uint32_t fragment : {0U, 1U}) trainer.publish(2, fragment).on(ContributionTaken{});
+  trainer.begin_anew(2, {1, 2}, true);
+  BOOST_TEST(trainer.effect<TellBegin>()->published == (Fragments{0}), boost::test_tools::per_element());
+  trainer.publish(2, 1);
+  BOOST_TEST(trainer.effect<TakeContribution>().has_value(), "what was published of it is void");
+  trainer.on(ContributionTaken{}).publish(2, 2);
+  BOOST_TEST(!trainer.effect<TakeContribution>().has_value(), "that of step 1 is reduced");
+  trainer.commit(3, 2);
+  BOOST_TEST(trainer.effect<TakeContribution>().has_value());
+  trainer.on(ContributionTaken{}).begin(3, {}, true).publish(3, 0);
+  BOOST_TEST(!trainer.effect<TakeContribution>().has_value(), "what was not made anew is reduced as well");
 }
 
 BOOST_AUTO_TEST_CASE(what_was_published_of_a_step_that_is_over_is_nothing) {
