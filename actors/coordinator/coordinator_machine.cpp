@@ -15,6 +15,8 @@
 #include "actors/coordinator/topology_machine.hpp"
 #include "actors/coordinator/waits.hpp"
 #include "actors/membership/membership_machine.hpp"
+#include "actors/membership/presence.hpp"
+#include "actors/membership/seating.hpp"
 #include "actors/membership/replicas.hpp"
 
 namespace prime::coordinator {

@@ -11,7 +11,8 @@
 #include "actors/coordinator/relay_order.hpp"
 #include "actors/coordinator/topology_machine.hpp"
 #include "actors/coordinator/waits.hpp"
-#include "actors/membership/membership_machine.hpp"
+#include "actors/membership/presence.hpp"
+#include "actors/membership/seating.hpp"
 
 namespace prime::coordinator::operations {
 namespace {

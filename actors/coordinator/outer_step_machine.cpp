@@ -16,6 +16,7 @@
 #include "actors/coordinator/topology_machine.hpp"
 #include "actors/coordinator/waits.hpp"
 #include "actors/membership/membership_machine.hpp"
+#include "actors/membership/presence.hpp"
 
 namespace prime::coordinator::outer_step {
 namespace {

@@ -4,7 +4,6 @@
 
 #include "actors/coordinator/columns.hpp"
 #include "actors/coordinator/waits.hpp"
-#include "actors/membership/membership_machine.hpp"
 #include "kernels/codec/codec.hpp"
 
 namespace prime::coordinator::progress {

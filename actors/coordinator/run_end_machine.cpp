@@ -6,7 +6,6 @@
 #include "actors/coordinator/departures.hpp"
 #include "actors/coordinator/evaluation.hpp"
 #include "actors/coordinator/step_begin.hpp"
-#include "actors/membership/membership_machine.hpp"
 #include "actors/membership/replicas.hpp"
 
 namespace prime::coordinator::run_end {

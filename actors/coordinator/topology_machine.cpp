@@ -6,7 +6,6 @@
 #include <tuple>
 
 #include "actors/coordinator/columns.hpp"
-#include "actors/membership/membership_machine.hpp"
 
 namespace prime::coordinator::topology {
 namespace {

@@ -7,7 +7,8 @@
 #include "actors/coordinator/progress.hpp"
 #include "actors/coordinator/run_end_machine.hpp"
 #include "actors/coordinator/topology_machine.hpp"
-#include "actors/membership/membership_machine.hpp"
+#include "actors/membership/presence.hpp"
+#include "actors/membership/seating.hpp"
 #include "actors/membership/replicas.hpp"
 
 namespace prime::coordinator {

@@ -2,8 +2,9 @@
 
 #include <algorithm>
 
-#include "actors/membership/membership_machine.hpp"
+#include "actors/membership/presence.hpp"
 #include "actors/membership/replicas.hpp"
+#include "actors/membership/seating.hpp"
 
 namespace prime::membership {
 

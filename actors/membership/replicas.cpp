@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <map>
 
-#include "actors/membership/membership_machine.hpp"
 #include "kernels/digest/digest.hpp"
 
 namespace prime::membership {

@@ -5,6 +5,7 @@
 // (INTELLECT-1 report, "open challenge").
 #pragma once
 
+#include <algorithm>
 #include <optional>
 #include <span>
 #include <string>
@@ -52,5 +53,11 @@ void tell_who_stays(const Roster& roster, std::uint64_t ordinal, Effects& effect
 void note_digest(Roster& roster);
 /// The run goes on from a state that was saved; `shards`: of each shard, where they are known.
 void note_saved_state(Roster& roster, const Digest& whole, std::span<const Digest> shards);
+
+/// Whether this applies to the peer or to another one of its replica, which would go with it.
+template <class Predicate>
+[[nodiscard]] bool any_of_replica(const Roster& roster, PeerId id, Predicate applies) {
+  return std::ranges::any_of(replica_of(roster, roster.peers.at(id)), [&](PeerId each) { return applies(roster.peers.at(each)); });
+}
 
 }  // namespace prime::membership

@@ -139,4 +139,12 @@ struct Roster {
   }
 };
 
+inline void set_seat(Peer& peer, Seat seat, Instant now) {
+  peer.seat = seat;
+  peer.since = now;
+}
+
+/// As events name it.
+[[nodiscard]] inline Who who(const Peer& peer) { return {peer.hello.peer, peer.hello.name, peer.hello.replica, peer.hello.shard}; }
+
 }  // namespace prime::membership

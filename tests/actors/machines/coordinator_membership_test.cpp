@@ -3,7 +3,7 @@
 #include <boost/test/unit_test.hpp>
 #include <functional>
 
-#include "actors/membership/membership_machine.hpp"
+#include "actors/membership/seating.hpp"
 #include "tests/actors/machines/coordinator_bench.hpp"
 
 BOOST_AUTO_TEST_SUITE(coordinator_membership)

@@ -4,7 +4,6 @@
 #include <boost/test/unit_test.hpp>
 
 #include "actors/coordinator/waits.hpp"
-#include "actors/membership/membership_machine.hpp"
 #include "actors/membership/replicas.hpp"
 #include "coordinator_bench.hpp"
 
