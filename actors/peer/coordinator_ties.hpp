@@ -1,14 +1,13 @@
 // Owns what ties a peer to its coordinator: how it looks for one that was lost, says goodbye, and ends.
 #pragma once
 
-#include "actors/peer/peer_machine.hpp"
+#include "actors/peer/part.hpp"
 
 namespace prime::peer {
 
-/// Lasts for one event; each call returns its reason.
-class CoordinatorTies {
+class CoordinatorTies : Part {
  public:
-  CoordinatorTies(State& state, Instant now, std::vector<Effect>& effects) : s_(state), now_(now), effects_(effects) {}
+  using Part::Part;
 
   std::string lost(const std::string& how);
   /// At a tick, while it is away.
@@ -33,13 +32,6 @@ class CoordinatorTies {
   void abort_reduces(const std::string& reason);
   std::string say_goodbye();
   std::string over(std::optional<Error> cause, const std::string& why);
-  void tell(ToCoordinator message) { effects_.emplace_back(Tell{std::move(message)}); }
-  void emit(Effect effect) { effects_.push_back(std::move(effect)); }
-  void record(JournalEvent event) { effects_.emplace_back(std::move(event)); }
-
-  State& s_;
-  Instant now_;
-  std::vector<Effect>& effects_;
 };
 
 }  // namespace prime::peer

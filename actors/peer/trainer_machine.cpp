@@ -64,7 +64,7 @@ class Handler {
 
   std::string operator()(const StateFound& event) {
     if (event.held) s_.held = event.held->revision;
-    if (event.held && event.held->record) s_.record = event.held->record;
+    if (event.held && event.held->record) s_.records.restore(*event.held->record);
     if (s_.phase != Phase::Bound) return "of a trainer that is gone";
     if (!event.held) return lacks(event.held.error(), FoundState{});
     s_.wait.reset();
@@ -86,8 +86,9 @@ class Handler {
 
   std::string operator()(const Recorded& event) {
     if (s_.phase != Phase::Ready) return "of a trainer that is gone";
-    replace_record(event.record);
-    s_.record->base = s_.base;
+    auto record = event.record;
+    record.base = s_.base;
+    s_.records.replace(std::move(record));
     return "recorded";
   }
 
@@ -115,7 +116,7 @@ class Handler {
     auto [work, diverged_at, record] = std::move(s_.publications.front());
     s_.publications.pop_front();
     if (!event.taken) {
-      forget_records();
+      s_.records.forget();
       return refuse(diverged(event.taken.error(), work.step, diverged_at));
     }
     if (work.weight == 0) {
@@ -128,10 +129,7 @@ class Handler {
       s_.owed.insert(fragment);
       s_.uncommitted.insert(fragment);
     });
-    if (record) {
-      replace_record(*std::move(record));
-      s_.lacking = static_cast<std::uint32_t>(s_.uncommitted.size());
-    }
+    if (record) s_.records.replace(*std::move(record), static_cast<std::uint32_t>(s_.uncommitted.size()));
     if (s_.published.size() == s_.options.fragments) s_.at_work = false;
     work.lengths = *event.taken;
     emit(Report{work});
@@ -175,7 +173,7 @@ class Handler {
 
   std::string operator()(const Applied& event) {
     s_.held = event.commit.revision;
-    if (event.own_work && s_.lacking > 0 && --s_.lacking == 0) settle();
+    if (event.own_work) s_.records.note_committed();
     save_what_is_due();
     if (s_.options.decoupled) is_committed(event);
     else if (event.own_work) work_is_in(event);
@@ -435,39 +433,12 @@ class Handler {
     }
   }
 
-  /// With the first step of a life, what the last one left.
+  /// With the first step of a life, what the last one left. Of fragments that each have a step and a time of their own no record tells all.
   std::optional<Record> what_to_resume(OuterStep step) {
     if (std::exchange(s_.resumed, true)) return std::nullopt;
-    // All trainers of a replica begin a step anew: what was published of it is void, and what was recorded with that.
-    const bool is_void = s_.record && !s_.record->within && s_.record->step >= step;
-    if (is_void) {
-      s_.record = s_.settled;
-      settle();
-    }
-    auto resume = s_.record;
-    // Local parameters are of use only where they came from. Where each fragment has a step and a time of its own, no record tells all.
-    if (resume && (s_.options.decoupled || resume->step != step || resume->base != s_.base)) resume->within = false;
+    auto resume = s_.records.resume(step, s_.base);
+    if (resume && s_.options.decoupled) resume->within = false;
     return resume;
-  }
-
-  /// The one before is needed as long as what goes with this one is not committed: what is published may be void, what is saved is of a
-  /// state that was committed.
-  void replace_record(Record record) {
-    if (!std::exchange(s_.unsettled, true)) s_.settled = std::move(s_.record);
-    s_.record = std::move(record);
-    s_.lacking = 0;
-  }
-
-  /// `record` is what the state has.
-  void settle() {
-    s_.settled.reset();
-    s_.unsettled = false;
-    s_.lacking = 0;
-  }
-
-  void forget_records() {
-    s_.record.reset();
-    settle();
   }
 
   void save_what_is_due() {
@@ -475,7 +446,7 @@ class Handler {
     for (const auto& order : std::exchange(s_.to_save, {})) {
       if (order.of > *s_.held) s_.to_save.push_back(order);
       else if (order.of < *s_.held) emit(Write{order, false});
-      else emit(Write{order, true, s_.unsettled ? s_.settled : s_.record});
+      else emit(Write{order, true, s_.records.committed()});
     }
   }
 

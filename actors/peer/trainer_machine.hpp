@@ -20,6 +20,7 @@
 #include <vector>
 
 #include "actors/peer/peer_machine.hpp"
+#include "actors/peer/trainer_records.hpp"
 
 namespace prime::trainer_life {
 
@@ -37,17 +38,6 @@ enum class Phase : std::uint8_t {
   Starting,  ///< its tensors are not bound yet
   Bound,     ///< is given the memory; brings its initial values
   Ready,     ///< may be told to work
-};
-
-/// What is in a record is its host's affair.
-struct RecordContent;
-
-/// What a trainer left at a boundary, and its next life goes on from.
-struct Record {
-  OuterStep step;       ///< that was published with it, or, `within`, in which it lies
-  Revision base;        ///< from which that step was begun
-  bool within = false;  ///< it has local parameters: the next life goes on between two inner steps
-  std::shared_ptr<const RecordContent> content;
 };
 
 struct Launch {
@@ -97,10 +87,7 @@ struct State {
   std::optional<RunDone> finish;         ///< to be told
   std::deque<Publication> publications;  ///< whose values are yet to be taken, in order
   bool taking = false;                   ///< those of the first
-  std::optional<Record> record;          ///< what its next life goes on from
-  std::optional<Record> settled;         ///< where `record` is newer than what is committed: the last one that is not
-  bool unsettled = false;                ///< `record` is newer
-  std::uint32_t lacking = 0;             ///< fragments whose committed versions lack what was published with `record`
+  Records records;
   bool resumed = false;                  ///< this life was told what it goes on from
   std::set<std::uint32_t> owed;          ///< fragments whose committed versions lack what this life has contributed
   std::set<std::uint32_t> uncommitted;   ///< the same, whichever life did: what comes next must not take its place

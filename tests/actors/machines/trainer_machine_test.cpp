@@ -404,7 +404,7 @@ BOOST_AUTO_TEST_CASE(a_record_within_a_step_is_gone_on_from_where_its_base_still
   resume = bench.next_life(OuterStep{6}, Revision{5});
   BOOST_TEST((resume && !resume->within));
   bench.on(Gone{CRASH}).on(Recorded{{.step = OuterStep{6}, .base = {}, .within = true, .content = {}}});
-  BOOST_TEST((bench.state.record->step == OuterStep{5}), "of a trainer that is gone nothing comes any more");
+  BOOST_TEST((bench.state.records.newest()->step == OuterStep{5}), "of a trainer that is gone nothing comes any more");
 }
 
 BOOST_AUTO_TEST_CASE(where_fragments_are_of_different_steps_no_local_parameters_are_gone_on_from) {
