@@ -60,29 +60,6 @@ void close_when_due(State& state, Instant now, Effects& effects) {
   else if (contributing(state) >= state.plan.min_peers && is_trained_whole(state)) close_step(state, now, effects);
 }
 
-void fill_up(State& state, Round& round, Effects& effects) {
-  const auto is_others = [&](const auto& entry) { return !round.closed.contains(entry.first); };
-  if (std::ranges::any_of(round.work, [&](const auto& entry) { return entry.second.awaited() && is_others(entry); })) return;
-  for (auto& entry : round.work) {
-    auto& [member, work] = entry;
-    if (!work.ready || !work.contributes || !is_others(entry)) continue;
-    round.closed.emplace(member, std::exchange(work, Work{}));
-    // Its samples are used now: those of the others, which lie among them, are theirs still.
-    state.closed_span += std::exchange(state.collection.span, 0);
-    effects.emplace_back(Probe::ClosedStepFilledUp);
-  }
-}
-
-void reopen_step(State& state, Effects& effects) {
-  state.collection = {};
-  state.collection.begun = true;
-  state.collection.step = state.step();
-  state.collection.span = std::exchange(state.closed_span, 0);
-  for (auto& round : state.rounds)
-    for (auto& [member, work] : std::exchange(round.closed, {})) round.work.insert_or_assign(member, std::move(work));
-  effects.emplace_back(Probe::ClosedStepReopened);
-}
-
 void reinforce(State& state, Effects& effects) {
   Fragments fragments;
   for (const auto& round : state.rounds)

@@ -16,8 +16,8 @@
 #include "actors/coordinator/waits.hpp"
 #include "actors/membership/membership_machine.hpp"
 #include "actors/membership/presence.hpp"
-#include "actors/membership/seating.hpp"
 #include "actors/membership/replicas.hpp"
+#include "actors/membership/seating.hpp"
 
 namespace prime::coordinator {
 namespace {

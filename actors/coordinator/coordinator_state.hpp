@@ -323,7 +323,7 @@ struct State : membership::Roster {
   std::vector<FinalReport> final_reports;  ///< a problem begins with the name of whose it is
   Wait waiting;                            ///< what was last recorded
 
-  /// Too many of those who worked on a closed step are gone: what others make for the next one has to fill it up.
+  /// Too many of those who worked on a closed step are gone: others have to train for it.
   [[nodiscard]] bool is_short(const Round& round) const {
     const auto counts = [](const auto& entry) { return entry.second.counts(); };
     return !round.closed.empty() && std::ranges::count_if(round.closed, counts) < std::int64_t{plan.min_peers} * options.shards;

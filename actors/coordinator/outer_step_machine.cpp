@@ -102,8 +102,6 @@ bool is_trained(State& state, Instant now) {
 
 /// Reduces what is due, once the contributions to it are there and nothing is waited for.
 void reduce_when_due(State& state, Instant now, Effects& effects) {
-  for (auto& round : state.rounds)
-    if (state.is_short(round)) fill_up(state, round, effects);
   while (operations::may_start(state, state.round())) {
     const bool there = state.round().closed.empty() ? is_trained(state, now) : is_closed_work_there(state);
     if (!there || now < state.tries.retry_at) return;
@@ -125,9 +123,7 @@ void advance_training(State& state, Instant now, Effects& effects) {
   if (!state.is_under_way()) return set_phase(state, Phase::Waiting, now);  // nobody is left of those who worked on the closed step
   if (state.plan.decoupled) return decoupled::advance(state, now, effects);
   close_when_due(state, now, effects);
-  if (state.plan.streams && state.collection.begun) reinforce(state, effects);
-  const bool short_of_work = std::ranges::any_of(state.rounds, [&](const Round& round) { return state.is_short(round); });
-  if (!state.collection.begun && short_of_work) reopen_step(state, effects);
+  reinforce(state, effects);
   if (state.collection.begun && contributing(state) < state.plan.min_peers && promote_whom_it_lacks(state, effects)) return;
   note_quorum(state, now);
   const auto first_ready = state.round().first_ready;

@@ -8,8 +8,8 @@
 #include "actors/coordinator/run_end_machine.hpp"
 #include "actors/coordinator/topology_machine.hpp"
 #include "actors/membership/presence.hpp"
-#include "actors/membership/seating.hpp"
 #include "actors/membership/replicas.hpp"
+#include "actors/membership/seating.hpp"
 
 namespace prime::coordinator {
 

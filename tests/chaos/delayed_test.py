@@ -5,7 +5,7 @@ import unittest
 
 from fragments_test import Reference
 from overlapped import ENV, STEPS, Overlapped
-from prime_run import Run
+from prime_run import Run, wait_until
 
 OUTER = {"lr": 0.4, "momentum": 0.5}
 
@@ -73,6 +73,22 @@ class Delayed(Overlapped):
             self.joined_in_between(run)
             self.equals_reference(run, 1)
             self.assertEqual(len(self.rounds(run)[-1]["contributors"]), 3)
+
+    def test_who_trains_for_the_next_step_leaves_it_for_one_that_too_few_are_left_of(self):
+        with Run(1, up_flags=["--quorum", "3"], env=ENV, algorithm="delayed", outer_steps=STEPS, held_at=4, every=1, **OUTER) as run:
+            victims = [run.join(env={"PRIME_FAULT": "agent@reducing:50:4.0"}) for _ in range(2)]
+            run.wait_until_held()
+            joiner = run.join()  # has no part in step 4, which the others work on
+            run.wait_for("peer_admitted", 4)
+            run.hold.unlink()
+            self.ends_well(run, joiner, lost=2)
+            for victim in victims:
+                wait_until("the end of who died", lambda ended=victim: ended.poll() is not None)
+            last = run.events("peer_admitted")[-1]["peer"]
+            made = next(line for line in self.rounds(run) if line["version"] == 4)
+            self.assertIn(last, made["contributors"])
+            self.assertEqual(len(made["contributors"]), 2)
+            self.equals_reference(run, 1)
 
 
 if __name__ == "__main__":

@@ -77,29 +77,48 @@ BOOST_AUTO_TEST_CASE(who_is_left_reduces_the_closed_step_again_and_the_samples_o
   BOOST_CHECK((bench.state.given_back == std::set<std::uint64_t>{20, 50}));
 }
 
-BOOST_AUTO_TEST_CASE(too_few_who_are_left_of_a_closed_step_are_joined_by_the_work_on_the_next_one) {
+BOOST_AUTO_TEST_CASE(others_train_for_a_closed_step_that_too_few_are_left_of) {
   Overlapping bench{2};
   bench.close(1, 2);
   bench.lose(2);
   bench.seat(3);
   BOOST_TEST(!bench.told<BeginStep>(3).contribute);
   bench.tick();
-  BOOST_TEST(bench.told<BeginStep>(3).contribute, "the next step has too few, too");
-  BOOST_TEST((bench.told<BeginStep>(3).step == OuterStep{2}));
-  bench.ready_for(2, 3, 50);
-  BOOST_TEST(std::ranges::count(bench.probes, Probe::ClosedStepFilledUp) == 1);
+  BOOST_TEST(std::ranges::count(bench.probes, Probe::ClosedStepReinforced) == 1);
+  BOOST_TEST((bench.told<BeginStep>(3).contribute && bench.told<BeginStep>(3).step == OuterStep{1}));
+  bench.ready_for(1, 3, 50);
   BOOST_TEST((bench.told<StartReduce>(3).step == OuterStep{1}));
   BOOST_CHECK((bench.contributions() == std::vector<Contribution>{{PeerId{1}, 100}, {PeerId{3}, 50}}));
+  bench.vote(1, NEXT);
+  bench.vote(3, NEXT);
+  BOOST_TEST((bench.told<BeginStep>(3).contribute && bench.told<BeginStep>(3).step == OuterStep{2}), "that has too few, too");
 }
 
-BOOST_AUTO_TEST_CASE(the_last_step_is_opened_again_when_too_few_are_left_of_it) {
+BOOST_AUTO_TEST_CASE(who_trains_for_the_next_step_leaves_it_for_a_closed_one_that_is_short) {
+  Overlapping bench{3};
+  bench.close(1, 3);
+  for (const std::uint64_t peer : {1U, 2U, 3U}) bench.vote(peer, NEXT);
+  bench.seat(4);
+  bench.hear(4, Fetched{bench.state.revision, NEXT, {}});
+  bench.ready_for(2, 4, 0);
+  bench.close(2, 3);  // 4 has no part in it
+  BOOST_TEST((bench.told<BeginStep>(4).step == OuterStep{3} && bench.told<BeginStep>(4).contribute));
+  const auto first = bench.told<BeginStep>(4).first_sample;
+  bench.lose(2);
+  bench.lose(3);
+  BOOST_TEST((bench.told<BeginStep>(4).step == OuterStep{2} && bench.told<BeginStep>(4).first_sample == first));
+  bench.ready_for(2, 4, 50);
+  BOOST_CHECK((bench.contributions() == std::vector<Contribution>{{PeerId{1}, 100}, {PeerId{4}, 50}}));
+}
+
+BOOST_AUTO_TEST_CASE(others_train_for_the_last_step_when_too_few_are_left_of_it) {
   Overlapping bench{2, 1};
   bench.close(1, 2);
   BOOST_TEST(bench.sent<BeginStep>().empty(), "nothing follows");
   bench.lose(2);
   bench.seat(3);
   bench.tick();
-  BOOST_TEST(std::ranges::count(bench.probes, Probe::ClosedStepReopened) == 1);
+  BOOST_TEST(std::ranges::count(bench.probes, Probe::ClosedStepReinforced) == 1);
   BOOST_TEST((bench.told<BeginStep>(3).contribute && bench.told<BeginStep>(3).step == OuterStep{1}));
   bench.ready_for(1, 3, 50);
   BOOST_CHECK((bench.contributions() == std::vector<Contribution>{{PeerId{1}, 100}, {PeerId{3}, 50}}));

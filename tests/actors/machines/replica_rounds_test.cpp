@@ -196,7 +196,8 @@ BOOST_AUTO_TEST_CASE(a_whole_replica_trains_for_the_fragments_of_a_closed_step_t
   }
   for (const std::uint64_t peer : {30U, 31U})
     bench.hear(peer, Fetched{Revision{1}, state_of(peer, 1, 0), {part_of(peer, 0, 1), part_of(peer, 1, 0)}});
-  const auto begun = bench.sent<BeginStep>();  // first they are told to adopt the result
+  bench.on(Tick{});
+  const auto begun = bench.sent<BeginStep>();
   BOOST_REQUIRE(!begun.empty() && begun.back().first == 31);
   const auto& begin = begun.back().second;
   BOOST_TEST((begin.step == OuterStep{1} && begin.contribute && !begin.overlaps && begin.rank == 1));
