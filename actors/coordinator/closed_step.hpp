@@ -7,8 +7,8 @@ namespace prime::coordinator::outer_step {
 
 /// Once the work on the step that is trained is there for all fragments, the next one begins beside the reduces.
 void close_when_due(State& state, Instant now, Effects& effects);
-/// Where too few are left of those who worked on a closed step, others train for it: those who have no part in the next one if there are any.
-/// Nobody else can: who has a part in it brings nothing of the next one before this one is committed.
+/// Where too few are left of those who worked on a closed step, others train for it: those who have no part in the next one if there are
+/// any. Nobody else can: who has a part in it brings nothing of the next one before this one is committed.
 void reinforce(State& state, Effects& effects);
 /// Whether the work on a closed step is known, and of enough members: a coordinator that was restarted has yet to be told.
 bool is_closed_work_there(const State& state);

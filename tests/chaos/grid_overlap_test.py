@@ -1,8 +1,6 @@
 """Sharded runs whose trainers go on beside a reduce: each shard is what an independent reference makes of its peers, and the trainers of a
 replica begin together whatever is in flight meanwhile."""
 
-import os
-import signal
 import unittest
 
 from delayed_test import OUTER
@@ -116,16 +114,7 @@ class Overlapping(unittest.TestCase):
     def test_the_run_goes_on_from_its_bits_when_a_replica_and_the_coordinator_are_lost(self):
         for algorithm, flags in ((DELAYED, ()), (STREAMING, MIXED)):
             with self.subTest(**algorithm), self.run_of(3, flags=flags, outer_steps=16, held_at=12, env=SLOW | ENV, **algorithm) as run:
-                run.wait_for("outer_step_committed", 2)
-                os.kill(run.coordinator_pid(), signal.SIGKILL)
-                run.wait_for("coordinator_restarted")
-                run.wait_for("outer_step_committed", 4)
-                victim = run.peer(1, 1)
-                os.kill(run.trainer(run.peer(0, 0)), signal.SIGKILL)
-                os.kill(victim["pid"], signal.SIGKILL)
-                run.wait_for("peer_lost", 2, replica=victim["replica"])
-                joiner = run.join(flags=("--replica", victim["replica"], "--shard", "1"))
-                run.release(6)
+                joiner = run.loses_one_after_the_other()
                 commits = self.ends_whole(run, 16)
                 joiner.wait()
                 self.assertEqual(len(commits[-1]["contributors"]), 3)

@@ -53,16 +53,7 @@ class Fragments(unittest.TestCase):
 
     def test_with_losses_all_peers_of_a_shard_hold_the_same_bits_and_the_run_goes_on_from_them(self):
         with Grid(3, outer_steps=16, held_at=12, env=SLOW | ENV, up_flags=FRAGMENTS) as run:
-            run.wait_for("outer_step_committed", 2)
-            os.kill(run.coordinator_pid(), signal.SIGKILL)
-            run.wait_for("coordinator_restarted")
-            run.wait_for("outer_step_committed", 4)
-            victim = run.peer(1, 1)
-            os.kill(run.trainer(run.peer(0, 0)), signal.SIGKILL)
-            os.kill(victim["pid"], signal.SIGKILL)
-            run.wait_for("peer_lost", 2, replica=victim["replica"])
-            joiner = run.join(flags=("--replica", victim["replica"], "--shard", "1"))
-            run.release(6)
+            joiner = run.loses_one_after_the_other()
             self.assertEqual(run.wait_for_end(), 0)
             joiner.wait()
             self.assertEqual({step for step, _, _ in self.check(run, 16).values()}, {16})

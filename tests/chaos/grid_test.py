@@ -54,6 +54,20 @@ class Grid(Run):
         """Its trainer has come so far in the held step as grid_trainer.cpp says."""
         return pathlib.Path(f"{self.hold}.{peer['name']}").exists()
 
+    def loses_one_after_the_other(self):
+        """Of a run of three replicas that is held at step 12: its coordinator, a trainer, and a peer, in whose place another one comes."""
+        self.wait_for("outer_step_committed", 2)
+        os.kill(self.coordinator_pid(), signal.SIGKILL)
+        self.wait_for("coordinator_restarted")
+        self.wait_for("outer_step_committed", 4)
+        victim = self.peer(1, 1)
+        os.kill(self.trainer(self.peer(0, 0)), signal.SIGKILL)
+        os.kill(victim["pid"], signal.SIGKILL)
+        self.wait_for("peer_lost", 2, replica=victim["replica"])
+        joiner = self.join(flags=("--replica", victim["replica"], "--shard", "1"))
+        self.release(6)
+        return joiner
+
     def contributors(self, count):
         """Waits for a commit, later than all that there are, over so many replicas."""
         before = len(self.events("outer_step_committed"))
