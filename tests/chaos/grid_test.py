@@ -65,7 +65,7 @@ class Grid(Run):
         os.kill(victim["pid"], signal.SIGKILL)
         self.wait_for("peer_lost", 2, replica=victim["replica"])
         joiner = self.join(flags=("--replica", victim["replica"], "--shard", "1"))
-        self.release(6)
+        self.release(8)  # those two are peers anew
         return joiner
 
     def contributors(self, count):
