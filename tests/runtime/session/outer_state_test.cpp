@@ -202,11 +202,20 @@ BOOST_FIXTURE_TEST_CASE(a_trainer_goes_on_with_what_its_peer_expects_until_the_n
   Fixture joiner;
   BOOST_REQUIRE(fetch(joiner.state, *state.snapshot(Holder::Joiner), {0}));
   BOOST_REQUIRE(fetch(state, *joiner.state.snapshot(Holder::Joiner), {0}));
-  train();
-  BOOST_REQUIRE(state.take_contribution({}, 0.5F));
-  const auto from = given();
-  for (std::size_t i = 0; i < from.size(); ++i)  // with what it adopts it forgets what it had contributed
-    BOOST_TEST(std::abs(from[i] - (shared[i] - rule.learning_rate * 0.5 * (1 + rule.momentum) * state.input(0)[i])) < 1e-4);
+  const auto expects_only_that = [&] {
+    train();
+    BOOST_REQUIRE(state.take_contribution({}, 0.5F));
+    const auto from = given();
+    for (std::size_t i = 0; i < from.size(); ++i)
+      BOOST_TEST(std::abs(from[i] - (shared[i] - rule.learning_rate * 0.5 * (1 + rule.momentum) * state.input(0)[i])) < 1e-4);
+  };
+  expects_only_that();  // with what it adopts it forgets what it had contributed
+  state.forget_expected({1});
+  BOOST_TEST(given() != parameters(state), boost::test_tools::per_element());
+  state.forget_expected({0});
+  BOOST_TEST(given() == parameters(state), boost::test_tools::per_element());
+  state.pin_base();
+  expects_only_that();
 }
 
 BOOST_AUTO_TEST_CASE(what_a_codec_loses_is_kept_with_the_commit_and_not_before) {
