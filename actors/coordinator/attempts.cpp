@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "actors/coordinator/columns.hpp"
+#include "actors/coordinator/departures.hpp"
 #include "actors/coordinator/step_begin.hpp"
 
 namespace prime::coordinator::attempts {
@@ -55,6 +56,12 @@ void make_void(State& state, PeerId member, std::uint32_t attempt) {
   state.collection.unready = state.view.members.size();  // looked at anew
 }
 
+bool breaks_rule(State& state, PeerId from, std::uint32_t attempt, Instant now, Effects& effects) {
+  if (attempt <= MAX_ATTEMPTS) return false;
+  dismiss(state, from, Error{ErrorName::ProtocolViolation, "it says that it is at attempt " + std::to_string(attempt)}, now, effects);
+  return true;
+}
+
 void tell(State& state, PeerId member, Effects& effects) {
   if (auto begin = begun_anew(state, member)) effects.emplace_back(Send{member, *std::move(begin)});
 }
@@ -102,8 +109,9 @@ std::optional<BeginStep> begun_anew(State& state, PeerId member) {
                    .fragments = std::move(fragments)};
 }
 
-std::optional<std::string> refuse(State& state, PeerId from, const Ready& message, Effects& effects) {
+std::optional<std::string> refuse(State& state, PeerId from, const Ready& message, Instant now, Effects& effects) {
   if (state.options.shards == 1 || message.weight == 0 || !trains_for(state, from, message)) return std::nullopt;
+  if (breaks_rule(state, from, message.attempt, now, effects)) return "an attempt that nobody can be at";
   const auto attempt = current(state, from);
   if (message.attempt < attempt) {
     effects.emplace_back(Probe::ReadyOfVoidAttempt);
@@ -121,10 +129,11 @@ std::optional<std::string> refuse(State& state, PeerId from, const Ready& messag
   return "its replica begins anew, from one state";
 }
 
-std::string trainer_restarted(State& state, PeerId from, const TrainerRestarted& message, Effects& effects) {
+std::string trainer_restarted(State& state, PeerId from, const TrainerRestarted& message, Instant now, Effects& effects) {
   if (state.options.shards == 1) return "a trainer begins its step anew";
   const auto& peer = state.peers.at(from);
   if (peer.seat != Seat::Member) return "a trainer of who is no member was started again";
+  if (breaks_rule(state, from, message.attempt, now, effects)) return "an attempt that nobody can be at";
   const bool needed = std::ranges::any_of(state.rounds, [&](const Round& round) {
     const auto* work = trained(state, round, from);
     return work != nullptr && work->begun == message.step && !brings_all(state, round, from);

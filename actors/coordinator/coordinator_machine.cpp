@@ -121,7 +121,7 @@ std::string receive(State& state, const Received& event, Instant now, Effects& e
                         },
                         [&](const LinkMeasured& m) { return topology::measured(state, from, m, now, effects); },
                         [&](const LaneRelayed& m) { return topology::relayed(state, from, m, effects); },
-                        [&](const TrainerRestarted& m) { return attempts::trainer_restarted(state, from, m, effects); },
+                        [&](const TrainerRestarted& m) { return attempts::trainer_restarted(state, from, m, now, effects); },
                         [&](const LeaseUsed& m) { return decoupled::lease_used(state, from, m); },
                         [&](const Deathrattle& m) { return farewell(state, from, m, now, effects); },
                         [&](const StateSaved& m) { return run_end::state_saved(state, from, m, now, effects); },

@@ -196,7 +196,7 @@ std::string ready(State& state, PeerId from, const Ready& message, Instant now, 
     return "lengths that do not fit";
   }
   if (state.plan.decoupled) return decoupled::published(state, from, message, now, effects);
-  if (auto why = attempts::refuse(state, from, message, effects)) return *std::move(why);
+  if (auto why = attempts::refuse(state, from, message, now, effects)) return *std::move(why);
   if (note_closed(state, from, message)) {
     effects.emplace_back(ready_event(peer, message));
     return peer.hello.name + " says again what it has made of a closed step";

@@ -1,6 +1,7 @@
 // Owns the tests of replicas whose state has fragments, and of those that are late.
 #include <boost/test/unit_test.hpp>
 
+#include "actors/coordinator/attempts.hpp"
 #include "kernels/digest/digest.hpp"
 #include "replica_bench.hpp"
 
@@ -176,6 +177,15 @@ BOOST_AUTO_TEST_CASE(a_coordinator_that_was_restarted_learns_that_a_replica_has_
   BOOST_TEST(bench.told<StartReduce>().empty());
   bench.publish(11, 0, 1);
   BOOST_TEST(bench.told<StartReduce>() == ALL);
+}
+
+BOOST_AUTO_TEST_CASE(who_says_that_it_is_at_an_absurd_attempt_is_sent_away) {
+  Publishing bench;
+  bench.publish(10, 0, attempts::MAX_ATTEMPTS + 1);
+  BOOST_TEST((bench.told<Dismissed>(10).cause.name == ErrorName::ProtocolViolation));
+  BOOST_TEST((bench.told<Dismissed>(11).cause.name == ErrorName::Evicted));
+  bench.hear(21, TrainerRestarted{OuterStep{1}, std::uint32_t(-1)});
+  BOOST_TEST((bench.told<Dismissed>(21).cause.name == ErrorName::ProtocolViolation));
 }
 
 BOOST_AUTO_TEST_CASE(a_whole_replica_trains_for_the_fragments_of_a_closed_step_that_too_few_are_left_of) {
