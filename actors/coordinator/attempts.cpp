@@ -41,21 +41,6 @@ bool is_of_two_states(const State& state, PeerId member, const Ready& message) {
   });
 }
 
-/// What not all of its peers have contributed yet is void where it is of an attempt before this one; what all have counts as of this one.
-void make_void(State& state, PeerId member, std::uint32_t attempt) {
-  state.attempts[state.peers.at(member).ordinal] = attempt;
-  for (auto& round : state.rounds) {
-    const bool all = brings_all(state, round, member);
-    for (const auto& each : replica_of(state, member)) {
-      auto* work = trained(state, round, each.id);
-      if (work == nullptr || !work->ready || work->ready->attempt >= attempt) continue;
-      if (all) work->ready->attempt = attempt;
-      else work->ready.reset();
-    }
-  }
-  state.collection.unready = state.view.members.size();  // looked at anew
-}
-
 bool breaks_rule(State& state, PeerId from, std::uint32_t attempt, Instant now, Effects& effects) {
   if (attempt <= MAX_ATTEMPTS) return false;
   dismiss(state, from, Error{ErrorName::ProtocolViolation, "it says that it is at attempt " + std::to_string(attempt)}, now, effects);
@@ -66,9 +51,21 @@ void tell(State& state, PeerId member, Effects& effects) {
   if (auto begin = begun_anew(state, member)) effects.emplace_back(Send{member, *std::move(begin)});
 }
 
+/// What not all of its peers have contributed yet is void; what all have stays, and counts as of the new attempt.
 void begin_anew(State& state, PeerId member, std::uint32_t after, Effects& effects) {
-  make_void(state, member, std::max(current(state, member), after) + 1);
-  for (const auto& each : replica_of(state, member)) tell(state, each.id, effects);
+  const auto attempt = state.attempts[state.peers.at(member).ordinal] = std::max(current(state, member), after) + 1;
+  const auto replica = replica_of(state, member);
+  for (auto& round : state.rounds) {
+    const bool all = brings_all(state, round, member);
+    for (const auto& each : replica) {
+      auto* work = trained(state, round, each.id);
+      if (work == nullptr || !work->ready) continue;
+      if (all) work->ready->attempt = attempt;
+      else work->ready.reset();
+    }
+  }
+  state.collection.unready = state.view.members.size();  // looked at anew
+  for (const auto& each : replica) tell(state, each.id, effects);
 }
 
 }  // namespace
@@ -118,27 +115,26 @@ std::optional<std::string> refuse(State& state, PeerId from, const Ready& messag
     tell(state, from, effects);
     return "a readiness of an attempt that is void";
   }
-  if (message.attempt > attempt) {  // a coordinator that was restarted has forgotten it, and one of its peers may never have heard of it
-    effects.emplace_back(Probe::AttemptLearnt);
-    make_void(state, from, message.attempt);
-    for (const auto& each : replica_of(state, from))
-      if (each.id != from) tell(state, each.id, effects);
-  }
-  if (!is_of_two_states(state, from, message)) return std::nullopt;
+  if (message.attempt > attempt) effects.emplace_back(Probe::AttemptLearnt);
+  else if (!is_of_two_states(state, from, message)) return std::nullopt;
   begin_anew(state, from, message.attempt, effects);
-  return "its replica begins anew, from one state";
+  return "its replica begins anew, together and from one state";
 }
 
 std::string trainer_restarted(State& state, PeerId from, const TrainerRestarted& message, Instant now, Effects& effects) {
   if (state.options.shards == 1) return "a trainer begins its step anew";
   const auto& peer = state.peers.at(from);
-  if (peer.seat != Seat::Member) return "a trainer of who is no member was started again";
+  if (peer.seat != Seat::Member || state.phase >= Phase::Finishing) return "a trainer was started again of which nothing is awaited";
   if (breaks_rule(state, from, message.attempt, now, effects)) return "an attempt that nobody can be at";
   const bool needed = std::ranges::any_of(state.rounds, [&](const Round& round) {
     const auto* work = trained(state, round, from);
     return work != nullptr && work->begun == message.step && !brings_all(state, round, from);
   });
-  if (!needed || message.attempt < current(state, from)) return "a trainer was started again, and the others of its replica need not be";
+  if (!needed) return "a trainer was started again, and the others of its replica need not be";
+  if (message.attempt < current(state, from)) {  // it may have missed that
+    tell(state, from, effects);
+    return "a trainer was started again in an attempt that is void";
+  }
   begin_anew(state, from, message.attempt, effects);
   return peer.hello.replica + " begins step " + std::to_string(message.step.value) + " anew";
 }

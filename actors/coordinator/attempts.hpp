@@ -16,7 +16,9 @@ std::uint32_t current(const State& state, PeerId member);
 /// As a member is told of the attempt that its replica is at; nothing where that is the first, or all have contributed.
 std::optional<BeginStep> begun_anew(State& state, PeerId member);
 
-/// Of work that is of another attempt than that of the others, or from another state: why it does not count. Who is behind hears of it.
+/// Of work that is of another attempt than that of the others, or from another state: why it does not count. Who is behind hears of it. Who
+/// is ahead of a coordinator that was restarted, which has forgotten it, begins anew with the others: one of them may never have heard of
+/// it.
 std::optional<std::string> refuse(State& state, PeerId from, const Ready& message, Instant now, Effects& effects);
 /// A trainer died by itself: the others of its replica begin anew with it, if not all have contributed.
 std::string trainer_restarted(State& state, PeerId from, const TrainerRestarted& message, Instant now, Effects& effects);

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "actors/coordinator/attempts.hpp"
 #include "actors/coordinator/columns.hpp"
 #include "actors/coordinator/operations.hpp"
 #include "actors/coordinator/step_begin.hpp"
@@ -60,7 +61,7 @@ void close_when_due(State& state, Instant now, Effects& effects) {
   else if (contributing(state) >= state.plan.min_peers && is_trained_whole(state)) close_step(state, now, effects);
 }
 
-void reinforce(State& state, Effects& effects) {
+void reinforce(State& state, Instant now, Effects& effects) {
   Fragments fragments;
   for (const auto& round : state.rounds)
     if (state.is_short(round)) fragments.push_back(fragment_of(state, round));
@@ -77,6 +78,7 @@ void reinforce(State& state, Effects& effects) {
     state.closed_span += std::exchange(state.collection.span, 0);
     state.attempts.erase(first.ordinal);
     for (const auto& member : replica) {
+      state.peers.at(member.id).since = now;
       for (auto& round : state.rounds) round.work.at(member.id) = Work{};
       for (const auto fragment : fragments)
         state.rounds[fragment].closed.emplace(
@@ -90,6 +92,17 @@ void reinforce(State& state, Effects& effects) {
     }
     effects.emplace_back(Probe::ClosedStepReinforced);
   }
+}
+
+std::vector<PeerId> awaited_for_closed(const State& state) {
+  std::set<PeerId> awaited;
+  for (const auto& round : state.rounds) {
+    const auto told = [](const auto& entry) { return entry.second.ready.has_value(); };
+    if (std::ranges::none_of(round.closed, told)) continue;  // nobody is slower than the first
+    for (const auto& [member, work] : round.closed)
+      if (!work.ready && !state.peers.at(member).absent) awaited.insert(member);
+  }
+  return {awaited.begin(), awaited.end()};
 }
 
 bool is_closed_work_there(const State& state) {
@@ -111,6 +124,7 @@ bool note_closed(State& state, PeerId from, const Ready& message) {
 }
 
 void ask_for_closed(State& state, PeerId member, std::uint32_t rank, Effects& effects) {
+  const auto anew = is_through(state, member) ? attempts::begun_anew(state, member) : std::nullopt;  // it trains for that
   const Work* closed = nullptr;
   Fragments fragments;
   for (auto& round : state.rounds) {
@@ -126,7 +140,8 @@ void ask_for_closed(State& state, PeerId member, std::uint32_t rank, Effects& ef
                                               .base = state.revision,
                                               .rank = rank,
                                               .first_sample = closed->first_sample,
-                                              .fragments = std::move(fragments)}});
+                                              .attempt = anew ? anew->attempt : 0,
+                                              .fragments = anew ? anew->fragments : std::move(fragments)}});
 }
 
 }  // namespace prime::coordinator::outer_step

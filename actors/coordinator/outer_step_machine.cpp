@@ -115,6 +115,18 @@ void reduce_when_due(State& state, Instant now, Effects& effects) {
   }
 }
 
+/// Not ready in time; who entered later has its own.
+std::vector<PeerId> slow_members(const State& state, Instant now) {
+  const auto& round = state.round();
+  const auto& limit = state.options.deadline;
+  auto slow = awaited_for_closed(state);
+  if (!round.quorum_since && round.first_ready && now - *round.first_ready > limit)
+    for (const auto& member : state.view.members)
+      if (round.work.at(member.id).awaited() && !has_closed_work(state, member.id)) slow.push_back(member.id);
+  std::erase_if(slow, [&](PeerId id) { return now - state.peers.at(id).since <= limit; });
+  return slow;
+}
+
 void advance_training(State& state, Instant now, Effects& effects) {
   if (replicas(state) < quorum_of_members(state)) {
     set_phase(state, Phase::Waiting, now);
@@ -123,25 +135,16 @@ void advance_training(State& state, Instant now, Effects& effects) {
   if (!state.is_under_way()) return set_phase(state, Phase::Waiting, now);  // nobody is left of those who worked on the closed step
   if (state.plan.decoupled) return decoupled::advance(state, now, effects);
   close_when_due(state, now, effects);
-  reinforce(state, effects);
+  reinforce(state, now, effects);
   if (state.collection.begun && contributing(state) < state.plan.min_peers && promote_whom_it_lacks(state, effects)) return;
   note_quorum(state, now);
-  const auto first_ready = state.round().first_ready;
-  if (!state.round().quorum_since && first_ready && now - *first_ready > state.options.deadline) {
-    std::vector<PeerId> slow;
-    for (const auto& member : state.view.members) {
-      const auto& peer = state.peers.at(member.id);
-      if (state.round().work.at(member.id).awaited() && !has_closed_work(state, member.id) && now - peer.since > state.options.deadline)
-        slow.push_back(member.id);  // who entered later has its own time
-    }
-    dismiss(
-        state, slow,
-        Error{ErrorName::DeadlineExceeded, "not ready " + format_duration(state.options.deadline) +
-                                               " after the first; a longer `sync.deadline` waits for the slow, and `sync.quorum` goes on "
-                                               "without them until they are ready"},
-        now, effects);
-    if (!slow.empty()) return advance(state, now, effects);
-  }
+  const auto slow = slow_members(state, now);
+  dismiss(state, slow,
+          Error{ErrorName::DeadlineExceeded, "not ready " + format_duration(state.options.deadline) +
+                                                 " after the first; a longer `sync.deadline` waits for the slow, and `sync.quorum` goes on "
+                                                 "without them until they are ready"},
+          now, effects);
+  if (!slow.empty()) return advance(state, now, effects);
   reduce_when_due(state, now, effects);
 }
 
@@ -196,6 +199,7 @@ std::string ready(State& state, PeerId from, const Ready& message, Instant now, 
     return "lengths that do not fit";
   }
   if (state.plan.decoupled) return decoupled::published(state, from, message, now, effects);
+  if (state.phase >= Phase::Finishing) return "a readiness when the run is done";
   if (auto why = attempts::refuse(state, from, message, now, effects)) return *std::move(why);
   if (note_closed(state, from, message)) {
     effects.emplace_back(ready_event(peer, message));

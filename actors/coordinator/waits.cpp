@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "actors/coordinator/closed_step.hpp"
 #include "actors/coordinator/columns.hpp"
 #include "actors/coordinator/decoupled.hpp"
 #include "actors/coordinator/progress.hpp"
@@ -154,6 +155,14 @@ Wait wait_in_training(const State& state, Instant now) {
     return wait_for_return(state, absent, now);
   if (state.plan.decoupled && now >= state.tries.retry_at) return decoupled::wait_of(state, now);
   const auto late = members_who(state, [](const Work& w) { return w.awaited(); });
+  if (const auto awaited = outer_step::awaited_for_closed(state); !awaited.empty()) {
+    Named names;
+    for (const auto id : awaited) names.add(state.peers.at(id).hello.name);
+    const auto since = state.peers.at(awaited.front()).since;
+    return {"inner steps of " + to_string(names) + " for a step that others have made; who is not ready in " +
+                format_duration(options.deadline) + " loses its seat (`sync.deadline`)",
+            since, since + options.deadline};
+  }
   if (state.has_closed()) return {"the next try of the reduce" + progress::advice(state), state.phase_since, state.tries.retry_at};
   if (const auto& since = state.round().quorum_since; since && !late.empty())
     return {"inner steps of " + to_string(late) + "; goes on without them " + format_duration(state.plan.grace) +

@@ -55,6 +55,7 @@ class Handler : Part {
   std::string operator()(const Configured& event) {
     s_.options.fragments = event.fragments;
     s_.options.decoupled = event.decoupled;
+    s_.options.streams = event.streams;
     s_.options.heartbeat_every = event.heartbeat_every;
     s_.options.heartbeat_limit = event.heartbeat_limit;
     s_.options.checkpoint_every = event.checkpoint_every;

@@ -28,6 +28,7 @@ struct Options {
   Duration doubt_after = 5s;  ///< a voter that heard nothing asks
   Duration coordinator_grace = 20s;    ///< for a lost coordinator to come back; until the welcome brings the manifest's
   std::uint32_t fragments = 1;         ///< parts of the state, of which each reduce makes one
+  bool streams = false;                ///< a trainer begins a step with what it has made of fragments after it published them
   bool decoupled = false;              ///< as the coordinator's Plan has it
   std::uint64_t checkpoint_every = 0;  ///< outer steps; 0: no checkpoints on the way
   bool all_write_checkpoints = false;  ///< the run may be rolled back to them; otherwise the member of rank 0 does
@@ -86,6 +87,7 @@ struct State {
   bool said_goodbye = false;
   bool trainer_bound = false;
   bool restarted = false;    ///< its trainer, in this attempt at the step, by itself
+  bool renewed = false;      ///< it was started again since it has contributed
   bool starts_over = false;  ///< its trainer was told to end: what that has contributed is void
   std::uint32_t trainer_pid = 0;
   std::uint64_t elements = 0;
@@ -138,6 +140,7 @@ struct Configured {
   bool all_write_checkpoints = false;
   Duration save_retry{};
   bool decoupled = false;
+  bool streams = false;
 };
 /// The trainer has bound its tensors. The first time its values may found the state; later it is given the state.
 struct TrainerBound {

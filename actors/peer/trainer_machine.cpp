@@ -115,6 +115,10 @@ class Handler {
     }
     auto [work, diverged_at, record] = std::move(s_.publications.front());
     s_.publications.pop_front();
+    if (!s_.options.decoupled && work.step != std::get<OuterStep>(s_.step)) {
+      go_on();
+      return "contributed to a step that is over";
+    }
     if (!event.taken) {
       s_.records.forget();
       return refuse(diverged(event.taken.error(), work.step, diverged_at));
@@ -420,9 +424,11 @@ class Handler {
       s_.base = *s_.held;
       s_.progress = now_;
       const auto begin = *std::exchange(s_.begin, std::nullopt);
-      if (std::exchange(s_.step, place_of(begin)) != place_of(begin)) s_.published = unwanted(begin);
+      const auto before = std::exchange(s_.step, place_of(begin));
+      if (before != s_.step) leave_step(begin);
       s_.at_work = true;
       TellBegin told{begin, s_.base, what_to_resume(begin.step)};
+      told.is_void = begin.attempt > 0 || begin.step < std::get<OuterStep>(before);
       if (begin.overlaps) told.in_flight = {s_.owed.begin(), s_.owed.end()};
       told.published = {s_.published.begin(), s_.published.end()};
       emit(std::move(told));
@@ -431,6 +437,12 @@ class Handler {
       s_.progress = now_;
       emit(TellFinish{*std::exchange(s_.finish, std::nullopt)});
     }
+  }
+
+  /// What was published of the one before, and waits to be taken, is of no step any more.
+  void leave_step(const BeginStep& begin) {
+    s_.published = unwanted(begin);
+    if (!s_.options.decoupled) s_.publications.resize(s_.taking ? 1 : 0);
   }
 
   /// With the first step of a life, what the last one left. Of fragments that each have a step and a time of their own no record tells all.

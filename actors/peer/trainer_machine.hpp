@@ -218,6 +218,7 @@ struct TellBegin {
   std::optional<Record> resume = {};  ///< with the first of a life
   Fragments in_flight = {};           ///< of which this life has published work that is reduced meanwhile; here empty means none
   Fragments published = {};           ///< by an earlier life, or they have made the step; likewise
+  bool is_void = false;               ///< what was published towards this step or a later one: what is expected of that, too
 };
 struct TellCommitted {
   /// Of what the trainer compares its next work with.

@@ -31,15 +31,15 @@ std::string Work::trainer_restarting(const TrainerRestarting& event) {
   s_.evaluating = false;
   record(events::TrainerRestarting{event.cause});
   const bool by_itself = !std::exchange(s_.starts_over, false);
-  if (by_itself && trains() && !s_.options.hello.replica.empty()) {
-    s_.restarted = true;
-    tell_restarted();
-  }
+  if (!by_itself || !s_.begin || s_.options.hello.replica.empty()) return "the trainer is started again";
+  if (trains()) note_restarted();
+  else s_.renewed = true;
   return "the trainer is started again";
 }
 
 std::string Work::begin(const BeginStep& m) {
   if (m.view.epoch < s_.epoch) return "a step of an older epoch";
+  if (s_.phase == Phase::Finishing) return "the run is done";
   if (m.base != s_.revision)
     return CoordinatorTies{s_, now_, effects_}.give_up(
         Error{ErrorName::ParityBroken,
@@ -64,10 +64,10 @@ std::string Work::begin(const BeginStep& m) {
   s_.begin->fragments = std::move(fragments);
   if (anew && (s_.phase == Phase::Training || s_.phase == Phase::Ready)) return begin_anew();
   if (known && (s_.phase == Phase::Training || s_.phase == Phase::Ready)) {
+    if (s_.restarted) tell_restarted();  // a coordinator that was away may have missed it
     if (!s_.options.decoupled)
       for (const auto& ready : s_.told) tell(ready);
     else if (s_.phase == Phase::Ready) tell(LeaseUsed{m.step});
-    if (s_.phase == Phase::Training && s_.restarted) tell_restarted();  // a coordinator that was away may have missed it
     emit(Probe::AtThatStep);
     return "it is at that step";
   }
@@ -85,7 +85,10 @@ std::string Work::begin(const BeginStep& m) {
   }
   if (s_.phase == Phase::Ready) emit(Probe::Promoted);
   s_.phase = Phase::Training;
+  const bool renewed = std::exchange(s_.renewed, false);
+  if (s_.options.streams && attempt > 0) return start_over();  // the others of its replica have begun with what all share
   if (s_.trainer_bound) emit(BeginTraining{m});
+  if (s_.options.streams && renewed) note_restarted();
   return "trains";
 }
 
@@ -101,7 +104,13 @@ std::string Work::begin_anew() {
   s_.inner_steps = 0;
   forget_told(s_.begin->fragments);
   s_.restarted = false;
+  s_.renewed = false;
   record(events::StepBegunAnew{s_.begin->step, s_.begin->attempt});
+  for (const auto& ready : s_.told) tell(ready);  // what it told before may be lost with a connection
+  return start_over();
+}
+
+std::string Work::start_over() {
   if (std::exchange(s_.starts_over, s_.trainer_bound)) return "begins anew once more";
   if (s_.trainer_bound) emit(StartTrainerOver{});
   return "begins the step anew";
@@ -138,6 +147,11 @@ void Work::forget_told(const Fragments& fragments) {
     ready.attempt = s_.begin->attempt;
   }
   std::erase_if(s_.told, [](const prime::Ready& ready) { return ready.fragments.empty(); });
+}
+
+void Work::note_restarted() {
+  s_.restarted = true;
+  tell_restarted();
 }
 
 void Work::tell_restarted() { tell(TrainerRestarted{s_.begin->step, s_.begin->attempt}); }

@@ -24,10 +24,14 @@ class Work : Part {
   /// As one with the other trainers of its replica, of what not all of them have brought. One that is being started already begins with
   /// this attempt.
   std::string begin_anew();
+  /// Its trainer, if it has one.
+  std::string start_over();
   /// It stays there to be told again until the fragment is committed, with it or without.
   std::string published(const TrainerContributed& event);
   /// Of these fragments; what it has told of others is of this attempt, too.
   void forget_told(const Fragments& fragments);
+  /// The others of its replica begin anew with its trainer.
+  void note_restarted();
   void tell_restarted();
   void tell_ready(prime::Ready ready);
   [[nodiscard]] bool has_told_all() const;

@@ -246,7 +246,7 @@ void PeerHost::start(const Welcome& welcome) {
   options_.report(peer::Configured{shared->sync.fragments.count, shared->membership.heartbeat.every,
                                    shared->membership.heartbeat.dead_after, shared->checkpoint.every, shared->membership.coordinator_grace,
                                    shared->membership.correlated_loss == manifest::CorrelatedLoss::Rollback, shared->checkpoint.retry,
-                                   shared->sync.decoupled()});
+                                   shared->sync.decoupled(), shared->sync.streams()});
   handle(trainer_life::Start{});
 }
 
@@ -466,7 +466,7 @@ void PeerHost::tell_begin(const trainer_life::TellBegin& order) {
     resume = wire::Resume{order.resume->content->block->number, {}};
     if (order.resume->within) resume->within = order.resume->content->totals;
   }
-  if (begin.attempt > 0) state_->forget_expected(begin.fragments);  // what was contributed is void
+  if (order.is_void) state_->forget_expected(begin.fragments);
   const auto place = records_ ? records_->next() : 0;
   const bool copied = state_->copied() && !std::exchange(copied_told_, true) && !resume;
   tell([said = wire::Begin{plan, state_->digest(), state_->places(), place, resume, copied, order.in_flight, order.published}](

@@ -124,7 +124,7 @@ std::size_t Swarm::join(const PeerSpec& spec, const std::optional<Model>& checkp
   options.save_retry = SAVE_RETRY;
   options.fragments = scenario_.options.fragments;
   host.life.options.fragments = scenario_.options.fragments;
-  host.life.options.streams = scenario_.streams.has_value();
+  options.streams = host.life.options.streams = scenario_.streams.has_value();
   options.decoupled = host.life.options.decoupled = scenario_.options.decoupled;
   options.all_write_checkpoints = scenario_.options.on_correlated_loss == coordinator::LossPolicy::RollBack;
   auto started = peer::start(std::move(options), host.clock.read(now_));

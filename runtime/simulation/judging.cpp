@@ -107,13 +107,16 @@ void Swarm::judge_replicas(coordinator::State run, const std::vector<coordinator
     const auto* started = event == nullptr ? nullptr : std::get_if<events::ReduceStarted>(event);
     const auto* round = started == nullptr ? nullptr : run.round_of(started->operation);
     if (round == nullptr) continue;
-    std::map<std::uint64_t, const Ready*> first;
+    std::map<std::uint64_t, const Contributed*> first;
     for (const auto& [id, weight] : round->operation->contributions) {
-      if (weight == 0) continue;
-      const auto* brought = round->brings(id);
+      const auto& inputs = hosts_[*index_of(id)].contributions;
+      const auto input = inputs.find(coordinator::fragment_of(run, *round));
+      if (weight == 0 || input == inputs.end()) continue;
+      const auto& brought = input->second;
       const auto& peer = run.peers.at(id);
-      const auto* with = first.emplace(peer.ordinal, brought).first->second;
-      if (std::tie(with->step, with->base, with->attempt) != std::tie(brought->step, brought->base, brought->attempt))
+      const auto& with = *first.emplace(peer.ordinal, &brought).first->second;
+      if (std::tie(with.step, with.base, with.attempt, with.from_shared) !=
+          std::tie(brought.step, brought.base, brought.attempt, brought.from_shared))
         violate("SIM-18 " + peer.hello.name + " and others of its replica bring work that they did not begin together");
     }
   }

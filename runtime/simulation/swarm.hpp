@@ -39,6 +39,8 @@ struct Contributed {
   OuterStep step;
   Revision base;
   Numbers gradient{};
+  std::uint32_t attempt = 0;
+  bool from_shared = false;  ///< all of it: the trainer had nothing of its own, as one that was just started
 };
 
 /// What a simulated trainer is at.
@@ -113,6 +115,7 @@ struct Host {
   std::map<Revision, Model> fetched;
   trainer_life::State life;    ///< its trainer's
   std::uint64_t trainers = 0;  ///< which process: what an older one would have said is lost with it
+  std::uint64_t begun = 0;     ///< the last of them that was told a step
   bool trainer_up = false;
   supervisor::State restarts;
 };

@@ -361,7 +361,8 @@ void Swarm::carry_out(std::size_t i, const trainer_life::Effect& effect) {
                  [&](const life::TakeContribution& take) {
                    for (std::uint32_t fragment = 0; fragment < scenario_.options.fragments; ++fragment)
                      if (covers(take.fragments, fragment)) host.contributions[fragment] = host.local.at(fragment);
-                   hear_trainer(i, life::ContributionTaken{lengths_of(i, take.fragments)}, 0ms);
+                   const auto time = random_.chance(0.8) ? 0ms : random_.between(1ms, 500ms);
+                   schedule(time, [this, i, lengths = lengths_of(i, take.fragments)] { deliver(i, life::ContributionTaken{lengths}); });
                  },
                  [&](const life::TellBegin& order) { train(i, order); },
                  [&](const life::TellAsked& told) { host.paces[told.asked.fragment].asked = told.asked.version; },
@@ -419,11 +420,13 @@ void Swarm::train(std::size_t i, const trainer_life::TellBegin& order) {
   auto& host = hosts_[i];
   const auto& begin = order.begin;
   if (order.base != host.model.revision) violate("SIM-4 " + host.machine.options.hello.name + " begins from what it does not hold");
+  const bool first = std::exchange(host.begun, host.trainers) != host.trainers;
   host.training = {.number = host.training.number + 1,
                    .untold = {order.in_flight.begin(), order.in_flight.end()},
                    .published = order.published,
                    .first_sample = begin.first_sample,
-                   .result = {begin.step, order.base, pseudo_gradient(host.id, begin.step, host.model, begin.first_sample)}};
+                   .result = {begin.step, order.base, pseudo_gradient(host.id, begin.step, host.model, begin.first_sample), begin.attempt,
+                              first || !scenario_.streams}};
   if (scenario_.options.decoupled) begin_lease(i);
   train_slice(i);
 }

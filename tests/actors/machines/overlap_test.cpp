@@ -1,6 +1,7 @@
 // Owns the tests of overlap: the next outer step is trained while the last one is reduced.
 #include <boost/test/unit_test.hpp>
 
+#include "actors/coordinator/waits.hpp"
 #include "actors/peer/peer_machine.hpp"
 #include "actors/peer/trainer_machine.hpp"
 #include "tests/actors/machines/coordinator_bench.hpp"
@@ -109,6 +110,22 @@ BOOST_AUTO_TEST_CASE(who_trains_for_the_next_step_leaves_it_for_a_closed_one_tha
   BOOST_TEST((bench.told<BeginStep>(4).step == OuterStep{2} && bench.told<BeginStep>(4).first_sample == first));
   bench.ready_for(2, 4, 50);
   BOOST_CHECK((bench.contributions() == std::vector<Contribution>{{PeerId{1}, 100}, {PeerId{4}, 50}}));
+}
+
+BOOST_AUTO_TEST_CASE(who_trains_for_a_closed_step_has_the_deadline_to_do_so) {
+  Overlapping bench{2};
+  bench.close(1, 2);
+  bench.lose(2);
+  bench.pass(1min);
+  bench.seat(3);
+  bench.seat(4);
+  bench.tick();
+  bench.pass(bench.state.options.deadline - 2s);
+  BOOST_TEST(bench.told<Dismissed>().empty());
+  BOOST_TEST(wait_of(bench.state, bench.now).what.find("inner steps of p3 for a step") == 0);
+  bench.pass(3s);
+  BOOST_TEST((bench.told<Dismissed>(3).cause.name == ErrorName::DeadlineExceeded));
+  BOOST_TEST((bench.told<BeginStep>(4).contribute && bench.told<BeginStep>(4).step == OuterStep{1}), "another one trains for it");
 }
 
 BOOST_AUTO_TEST_CASE(others_train_for_the_last_step_when_too_few_are_left_of_it) {

@@ -92,6 +92,7 @@ BOOST_AUTO_TEST_CASE(who_makes_some_fragments_anew_has_told_of_the_others) {
   anew.attempt = 1;
   anew.fragments = {1, 2};
   bench.hear(anew);
+  BOOST_TEST((bench.told<Ready>() && bench.told<Ready>()->fragments == Fragments{0}), "it may be lost with a connection");
   bench.on(TrainerRestarting{Error{ErrorName::Interrupted, "told so"}});
   bench.on(TrainerBound{Digest{7, 7}, 3, INITIAL, Revision{}, 2});
   BOOST_TEST(bench.effect<BeginTraining>().value().begin.fragments == (Fragments{1, 2}), boost::test_tools::per_element());
@@ -108,6 +109,32 @@ BOOST_AUTO_TEST_CASE(who_makes_some_fragments_anew_has_told_of_the_others) {
         told.push_back(ready->fragments);
       }
   BOOST_CHECK((told == std::vector<Fragments>{{0}, {1}, {2}}));
+}
+
+BOOST_AUTO_TEST_CASE(where_trainers_go_on_with_what_they_have_those_of_a_replica_begin_with_the_same) {
+  const auto next = [](std::uint32_t attempt) {
+    BeginStep begin{Bench::view(), OuterStep{2}, Revision{}, true, 0, 10};
+    begin.attempt = attempt;
+    begin.overlaps = true;
+    return begin;
+  };
+  for (const bool streams : {false, true}) {
+    Bench bench;
+    bench.state.options.hello.replica = "r";
+    bench.state.options.streams = streams;
+    bench.seat().begin().contribute();
+    bench.on(TrainerRestarting{Error{ErrorName::ProcessFailed, "killed"}});
+    bench.on(TrainerBound{Digest{7, 7}, 3, INITIAL, Revision{}, 2});
+    bench.hear(next(0));
+    BOOST_TEST(bench.told<TrainerRestarted>().has_value() == streams);
+    Bench missed;  // the first attempt at it
+    missed.state.options.hello.replica = "r";
+    missed.state.options.streams = streams;
+    missed.seat().begin().contribute();
+    missed.hear(next(1));
+    BOOST_TEST(missed.effect<StartTrainerOver>().has_value() == streams);
+    BOOST_TEST(missed.effect<BeginTraining>().has_value() == !streams);
+  }
 }
 
 BOOST_AUTO_TEST_CASE(what_the_trainer_says_of_its_data_is_told_and_recorded_and_may_not_change) {

@@ -138,7 +138,8 @@ BOOST_AUTO_TEST_CASE(the_trainers_of_a_replica_begin_a_step_anew_together) {
   BOOST_TEST(ids_of(anew.view) == (Ids{11, 21}));
   // The other one has died of that, too; and what it said before is void.
   bench.hear(10, TrainerRestarted{OuterStep{1}, 0});
-  BOOST_TEST(bench.told<BeginStep>().empty());
+  BOOST_TEST(bench.told<BeginStep>() == (Ids{10}), "again, in case it has not heard of it");
+  BOOST_TEST(bench.told<BeginStep>(10).attempt == 1U);
   bench.ready(10);
   BOOST_CHECK(bench.probes == std::vector{Probe::ReadyOfVoidAttempt});
   const auto again = [&](std::uint64_t peer) {

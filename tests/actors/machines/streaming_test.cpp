@@ -227,6 +227,20 @@ BOOST_AUTO_TEST_CASE(what_a_replica_makes_anew_takes_the_place_of_what_is_void_a
   BOOST_TEST(!trainer.effect<TakeContribution>().has_value(), "what was not made anew is reduced as well");
 }
 
+BOOST_AUTO_TEST_CASE(what_is_being_taken_when_another_step_begins_counts_for_neither) {
+  Trainer trainer;
+  trainer.begin(2).publish(2, 0).publish(2, 1);  // the agent is at the first of them
+  trainer.begin(1, {0});
+  BOOST_TEST(trainer.effect<TellBegin>()->is_void, "what the peer expects of it");
+  trainer.on(ContributionTaken{});
+  BOOST_TEST(!trainer.effect<Report>().has_value());
+  BOOST_TEST(!trainer.effect<TakeContribution>().has_value(), "nor the one behind it");
+  trainer.publish(1, 0);
+  BOOST_TEST(trainer.effect<TakeContribution>().has_value());
+  trainer.on(ContributionTaken{});
+  BOOST_TEST(trainer.effect<Report>().has_value());
+}
+
 BOOST_AUTO_TEST_CASE(what_was_published_of_a_step_that_is_over_is_nothing) {
   Trainer trainer;
   trainer.begin(2).begin(1, {2});
