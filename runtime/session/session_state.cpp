@@ -168,6 +168,9 @@ Result<void> Session::Impl::load_all(const wire::Places& places) {
 
 Result<bool> Session::Impl::load(const wire::Begin& begin) {
   if (!fits(begin.places)) return unexpected_message();
+  // What it has made of a step that it leaves is void: nothing of that is to be in what it makes now.
+  if (begin.plan.step < std::exchange(loaded_for, begin.plan.step))
+    for (auto& each : held) each = {};
   for (std::uint32_t fragment = 0; fragment < held.size(); ++fragment) {
     if (comes_later(fragment, begin)) continue;
     auto& own = held[fragment];

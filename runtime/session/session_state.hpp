@@ -203,6 +203,7 @@ struct Session::Impl {
     Instant taken{};                      ///< over
   };
   std::vector<Held> held;                               ///< by fragment
+  OuterStep loaded_for;                                 ///< the last step that was begun
   std::vector<Committed> arrived;                       ///< with Segments::decoupled: for the next report
   wire::Places told;                                    ///< as the agent said last
   std::optional<Arena> arena;                           ///< once memory was asked for

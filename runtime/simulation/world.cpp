@@ -420,7 +420,7 @@ void Swarm::train(std::size_t i, const trainer_life::TellBegin& order) {
   auto& host = hosts_[i];
   const auto& begin = order.begin;
   if (order.base != host.model.revision) violate("SIM-4 " + host.machine.options.hello.name + " begins from what it does not hold");
-  const bool first = std::exchange(host.begun, host.trainers) != host.trainers;
+  const bool first = std::exchange(host.begun, host.trainers) != host.trainers || begin.step < host.training.result.step;
   host.training = {.number = host.training.number + 1,
                    .untold = {order.in_flight.begin(), order.in_flight.end()},
                    .published = order.published,

@@ -307,6 +307,25 @@ BOOST_AUTO_TEST_CASE(what_is_due_in_the_next_step_is_taken_over_then_however_ear
   }
 }
 
+BOOST_AUTO_TEST_CASE(of_a_step_that_is_left_for_an_earlier_one_nothing_is_in_that) {
+  constexpr std::uint32_t INNER = 3;
+  Puppeteer agent;
+  auto client = train_beside();
+  agent.welcome();
+  agent.segments({.elements = 5, .overlap = 2, .mix = 0.5});
+  for (const std::uint64_t step : {2U, 1U}) {
+    auto plan = agent.plan(step);
+    plan.base = Revision{};
+    plan.inner_steps = INNER;
+    agent.say(wire::Begin{plan, agent.state.digest(), agent.state.places()});
+    agent.hear<wire::Contribute>();
+  }
+  auto expected = initial_values(5, 0);
+  for (std::uint32_t made = 0; made < INNER; ++made) descend(expected);
+  agent.say(wire::Stop{Error(ErrorName::Interrupted)});
+  BOOST_TEST(client.get().x == expected, boost::test_tools::per_element());
+}
+
 BOOST_AUTO_TEST_CASE(only_the_newest_of_several_steps_that_wait_is_begun) {
   Puppeteer agent;
   auto client = train_beside();
