@@ -1,12 +1,14 @@
 """Sharded runs whose trainers go on beside a reduce: each shard is what an independent reference makes of its peers, and the trainers of a
 replica begin together whatever is in flight meanwhile."""
 
+import os
+import signal
 import unittest
 
 from delayed_test import OUTER
 from eager_test import LR, MOMENTUM, EagerReference
 from fragments_test import Reference
-from grid_rounds_test import ENV, states_of
+from grid_rounds_test import ENV, SECONDS, states_of
 from grid_test import SHARDS, SLOW, Grid
 from prime_run import wait_until
 from streaming_test import INNER, Streamed
@@ -61,8 +63,13 @@ class Overlapping(unittest.TestCase):
 
     def ends_whole(self, run, outer_steps=STEPS):
         self.assertEqual(run.wait_for_end(), 0)
-        commits = run.check_grid(outer_steps) if run.fragments == 1 else run.events("outer_step_committed")
-        self.assertEqual([line["outer_step"] for line in commits], list(range(1, outer_steps + 1)))
+        commits = self.has_one_lineage(run)
+        self.assertEqual(len(commits), outer_steps)
+        return commits
+
+    def has_one_lineage(self, run):
+        commits = run.check_grid() if run.fragments == 1 else run.events("outer_step_committed")
+        self.assertEqual([line["outer_step"] for line in commits], list(range(1, len(commits) + 1)))
         digests = {}
         for lines in run.peer_journals().values():
             for line in lines:
@@ -83,6 +90,10 @@ class Overlapping(unittest.TestCase):
                 self.ends_whole(run)
                 self.equals(run, lambda shard: Streamed(shard, PARTS, 2, 0.5))
 
+    def begun_anew(self, run):
+        return {(lines[0]["replica"], lines[0]["shard"]) for lines in run.peer_journals().values() for line in lines
+                if line["event"] == "outer_step_begun_anew"}
+
     def lives_through(self, run, fault):
         """Of a replica that joins the second shard's trainer dies, and both begin anew."""
         env = {"PRIME_GRID_MEET": run.meet}
@@ -93,9 +104,7 @@ class Overlapping(unittest.TestCase):
             wait_until("the joiner's end", lambda ended=process: ended.poll() is not None)
         self.assertEqual({len(line["contributors"]) for line in commits}, {3})
         self.assertEqual(run.events("peer_lost"), [])
-        anew = {(lines[0]["replica"], lines[0]["shard"]) for lines in run.peer_journals().values()
-                for line in lines if line["event"] == "outer_step_begun_anew"}
-        self.assertEqual(anew, {("late", shard) for shard in range(SHARDS)})
+        self.assertEqual(self.begun_anew(run), {("late", shard) for shard in range(SHARDS)})
 
     def test_trainers_that_begin_anew_take_the_place_of_nothing_that_is_reduced(self):
         for parts in (1, PARTS):
@@ -106,6 +115,27 @@ class Overlapping(unittest.TestCase):
     def test_trainers_that_begin_anew_publish_what_not_all_of_them_have(self):
         with self.run_of(2, quorum=3, flags=MIXED, **STREAMING) as run:
             self.lives_through(run, "trainer@voting:3.1")
+
+    def test_trainers_that_go_on_with_what_they_have_begin_together_when_one_died_that_had_contributed(self):
+        with self.run_of(1, quorum=2, flags=MIXED, outer_steps=1_000_000, **STREAMING) as run:
+            slow = [run.join(flags=("--replica", "slow", "--shard", str(shard)), env={**SECONDS, "PRIME_GRID_MEET": run.meet}) for shard in range(SHARDS)]
+            run.wait_for("outer_step_committed", 2)
+            quick = run.peer(0, 1)
+            before = len(run.events("peer_ready"))
+            wait_until("all that it makes of a step", lambda: sum(
+                line["peer"] == quick["id"] and line["outer_step"] == run.events("peer_ready")[-1]["outer_step"] for line in run.events("peer_ready")[before:]) >= PARTS)
+            os.kill(run.trainer(quick), signal.SIGKILL)
+            both = {(quick["replica"], shard) for shard in range(SHARDS)}
+            wait_until("both of them begin anew", lambda: both <= self.begun_anew(run))
+            committed = len(run.events("outer_step_committed"))
+            run.wait_for("outer_step_committed", committed + 2)
+            self.assertEqual(run.primectl("down", run.up["run_id"]).returncode, 0)
+            run.wait_for_end()
+            for process in slow:
+                process.wait()
+            self.assertEqual(self.begun_anew(run), both)
+            self.assertEqual({len(line["contributors"]) for line in self.has_one_lineage(run)}, {2})
+            self.assertEqual(run.events("peer_lost"), [])
 
     def test_trainers_that_begin_anew_expect_nothing_of_what_is_void(self):
         with self.run_of(2, quorum=3, fragments=1, algorithm="eager", lr=LR, momentum=MOMENTUM) as run:
