@@ -53,14 +53,16 @@ void tell(State& state, PeerId member, Effects& effects) {
 
 /// What not all of its peers have contributed yet is void; what all have stays, and counts as of the new attempt.
 void begin_anew(State& state, PeerId member, std::uint32_t after, Effects& effects) {
-  const auto attempt = state.attempts[state.peers.at(member).ordinal] = std::max(current(state, member), after) + 1;
+  auto& attempt = state.attempts[state.peers.at(member).ordinal];
+  attempt = {std::max(attempt.number, after) + 1, {}};
   const auto replica = replica_of(state, member);
   for (auto& round : state.rounds) {
     const bool all = brings_all(state, round, member);
+    if (!all) attempt.fragments.push_back(fragment_of(state, round));
     for (const auto& each : replica) {
       auto* work = trained(state, round, each.id);
       if (work == nullptr || !work->ready) continue;
-      if (all) work->ready->attempt = attempt;
+      if (all) work->ready->attempt = attempt.number;
       else work->ready.reset();
     }
   }
@@ -80,19 +82,20 @@ bool brings_all(const State& state, const Round& round, PeerId member) {
 
 std::uint32_t current(const State& state, PeerId member) {
   const auto attempt = state.attempts.find(state.peers.at(member).ordinal);
-  return attempt == state.attempts.end() ? 0 : attempt->second;
+  return attempt == state.attempts.end() ? 0 : attempt->second.number;
 }
 
 std::optional<BeginStep> begun_anew(State& state, PeerId member) {
-  const auto attempt = current(state, member);
-  if (attempt == 0) return std::nullopt;
+  const auto attempt = state.attempts.find(state.peers.at(member).ordinal);
+  if (attempt == state.attempts.end()) return std::nullopt;
   const Work* lacks = nullptr;
   Fragments fragments;
-  for (const auto& round : state.rounds) {
+  for (const auto fragment : attempt->second.fragments) {
+    const auto& round = state.rounds[fragment];
     const auto* work = trained(state, round, member);
-    if (work == nullptr || brings_all(state, round, member)) continue;
-    lacks = work;
-    fragments.push_back(fragment_of(state, round));
+    if (work == nullptr) continue;
+    fragments.push_back(fragment);
+    if (!brings_all(state, round, member)) lacks = work;
   }
   if (lacks == nullptr) return std::nullopt;
   if (fragments.size() == state.rounds.size()) fragments.clear();
@@ -101,7 +104,7 @@ std::optional<BeginStep> begun_anew(State& state, PeerId member) {
                    .base = state.revision,
                    .rank = rank_of(state, member),
                    .first_sample = lacks->first_sample,
-                   .attempt = attempt,
+                   .attempt = attempt->second.number,
                    .overlaps = !outer_step::is_through(state, member) && outer_step::has_closed_work(state, member),
                    .fragments = std::move(fragments)};
 }

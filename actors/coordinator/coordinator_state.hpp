@@ -130,6 +130,12 @@ struct Operation {
   bool ring = false;
 };
 
+/// Of a replica at what it trains for; see attempts.hpp.
+struct Attempt {
+  std::uint32_t number = 0;  ///< how often it has begun anew
+  Fragments fragments;       ///< that it makes anew: not all of its peers had brought them
+};
+
 /// Tries of one step that ended alike.
 struct Alike {
   std::uint32_t count = 0;
@@ -311,14 +317,14 @@ struct State : membership::Roster {
   std::optional<Instant> restoring;
   std::optional<Error> end_cause;  ///< of a run that is over and failed
   Topology topology;
-  std::map<std::uint32_t, View> columns;            ///< the view of each shard, as its peers were last told of it
-  std::map<std::uint64_t, std::uint32_t> attempts;  ///< of replicas whose trainers began their step anew: how often; by ordinal
-  Coordinators coordinators;                        ///< no decision: whoever serves the run next learns it by itself
-  std::map<PeerId, Duty> duties;                    ///< of members, in the end
-  std::optional<PeerId> finalist;                   ///< who was asked last to save the final state
-  std::optional<std::string> save_problem;          ///< why that failed last
-  std::optional<Instant> retry_save_at;             ///< when all who were asked could not
-  std::optional<std::string> saved;                 ///< path of the final checkpoint
+  std::map<std::uint32_t, View> columns;      ///< the view of each shard, as its peers were last told of it
+  std::map<std::uint64_t, Attempt> attempts;  ///< of replicas whose trainers began their step anew, by ordinal
+  Coordinators coordinators;                  ///< no decision: whoever serves the run next learns it by itself
+  std::map<PeerId, Duty> duties;              ///< of members, in the end
+  std::optional<PeerId> finalist;             ///< who was asked last to save the final state
+  std::optional<std::string> save_problem;    ///< why that failed last
+  std::optional<Instant> retry_save_at;       ///< when all who were asked could not
+  std::optional<std::string> saved;           ///< path of the final checkpoint
   Instant saved_at{};
   std::vector<FinalReport> final_reports;  ///< a problem begins with the name of whose it is
   Wait waiting;                            ///< what was last recorded

@@ -119,7 +119,7 @@ void reduce_when_due(State& state, Instant now, Effects& effects) {
 std::vector<PeerId> slow_members(const State& state, Instant now) {
   const auto& round = state.round();
   const auto& limit = state.options.deadline;
-  auto slow = awaited_for_closed(state);
+  std::vector<PeerId> slow;
   if (!round.quorum_since && round.first_ready && now - *round.first_ready > limit)
     for (const auto& member : state.view.members)
       if (round.work.at(member.id).awaited() && !has_closed_work(state, member.id)) slow.push_back(member.id);

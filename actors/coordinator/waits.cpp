@@ -158,10 +158,10 @@ Wait wait_in_training(const State& state, Instant now) {
   if (const auto awaited = outer_step::awaited_for_closed(state); !awaited.empty()) {
     Named names;
     for (const auto id : awaited) names.add(state.peers.at(id).hello.name);
-    const auto since = state.peers.at(awaited.front()).since;
-    return {"inner steps of " + to_string(names) + " for a step that others have made; who is not ready in " +
-                format_duration(options.deadline) + " loses its seat (`sync.deadline`)",
-            since, since + options.deadline};
+    return {"inner steps of " + to_string(names) +
+                " for a step that others have made; a trainer that stands still is started again by its agent",
+            state.peers.at(awaited.front()).since,
+            {}};
   }
   if (state.has_closed()) return {"the next try of the reduce" + progress::advice(state), state.phase_since, state.tries.retry_at};
   if (const auto& since = state.round().quorum_since; since && !late.empty())

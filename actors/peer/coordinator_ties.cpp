@@ -39,6 +39,7 @@ std::string CoordinatorTies::back() {
   hello.returning = s_.epoch > Epoch{};
   tell(std::move(hello));
   // Before it hears anything else of this peer: its trainer does not wait for the coordinator to ask.
+  if (s_.options.streams && s_.restarted) tell(TrainerRestarted{s_.begin->step, s_.begin->attempt});
   if (s_.options.decoupled)
     for (const auto& ready : s_.told) tell(ready);
   // What was decided about these may have been told to the connection that broke.

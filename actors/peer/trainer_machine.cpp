@@ -193,7 +193,6 @@ class Handler {
 
   std::string operator()(const Begin& event) {
     s_.begin = event.begin;
-    if (!s_.options.decoupled && place_of(event.begin) != s_.step) forget_uncommitted(event.begin);
     tell_what_is_due();
     return s_.begin ? "waits for the trainer, or the revision" : "begins a step";
   }
@@ -424,8 +423,8 @@ class Handler {
       s_.base = *s_.held;
       s_.progress = now_;
       const auto begin = *std::exchange(s_.begin, std::nullopt);
-      const auto before = std::exchange(s_.step, place_of(begin));
-      if (before != s_.step) leave_step(begin);
+      const auto before = s_.step;
+      if (before != place_of(begin)) leave_step(begin);
       s_.at_work = true;
       TellBegin told{begin, s_.base, what_to_resume(begin.step)};
       told.is_void = begin.attempt > 0 || begin.step < std::get<OuterStep>(before);
@@ -441,8 +440,12 @@ class Handler {
 
   /// What was published of the one before, and waits to be taken, is of no step any more.
   void leave_step(const BeginStep& begin) {
+    if (!s_.options.decoupled) {
+      forget_uncommitted(begin);
+      s_.publications.resize(s_.taking ? 1 : 0);
+    }
     s_.published = unwanted(begin);
-    if (!s_.options.decoupled) s_.publications.resize(s_.taking ? 1 : 0);
+    s_.step = place_of(begin);
   }
 
   /// With the first step of a life, what the last one left. Of fragments that each have a step and a time of their own no record tells all.

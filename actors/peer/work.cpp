@@ -64,14 +64,15 @@ std::string Work::begin(const BeginStep& m) {
   s_.begin->fragments = std::move(fragments);
   if (anew && (s_.phase == Phase::Training || s_.phase == Phase::Ready)) return begin_anew();
   if (known && (s_.phase == Phase::Training || s_.phase == Phase::Ready)) {
-    if (s_.restarted) tell_restarted();  // a coordinator that was away may have missed it
     if (!s_.options.decoupled)
       for (const auto& ready : s_.told) tell(ready);
     else if (s_.phase == Phase::Ready) tell(LeaseUsed{m.step});
+    if (s_.restarted) tell_restarted();  // a coordinator that was away may have missed it
     emit(Probe::AtThatStep);
     return "it is at that step";
   }
   s_.inner_steps = 0;
+  s_.renewed = s_.renewed || s_.restarted;  // the others have not begun anew with it
   if (!s_.options.decoupled) s_.told.clear();
   s_.owed.clear();
   for (std::uint32_t fragment = 0; m.contribute && fragment < s_.options.fragments; ++fragment)

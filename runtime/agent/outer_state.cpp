@@ -362,10 +362,9 @@ void OuterState::pin_base(std::uint32_t fragment) {
   impl_->base[fragment] = {impl_->current[fragment].step, {}, impl_->given(fragment), nullptr};
 }
 
-void OuterState::forget_expected(const Fragments& fragments) {
+void OuterState::forget_expected() {
   const Impl::Lock lock(impl_->mutex);
-  for (std::uint32_t fragment = 0; fragment < impl_->layout.fragments(); ++fragment)
-    if (covers(fragments, fragment)) impl_->expected[fragment] = {};
+  for (auto& each : impl_->expected) each = {};
 }
 
 Result<std::vector<Lengths>> OuterState::take_contribution(const Fragments& fragments, float share) {

@@ -151,8 +151,8 @@ class OuterState {
   Result<void> commit(const OperationId& operation, std::uint64_t tokens);
   /// Forgets what was prepared for it; the current state and the input are as they were.
   void discard(const OperationId& operation);
-  /// What this peer expects of what it has contributed: the trainer is given the current versions of these fragments, as one that joins is.
-  void forget_expected(const Fragments& fragments);
+  /// What this peer expects of what it has contributed: the trainer is given the current versions, as one that joins is.
+  void forget_expected();
   /// Beside the current state, and of its model: neither reduced nor digested.
   void set_copied(CopiedValues copied);
   [[nodiscard]] CopiedValues copied() const;

@@ -466,7 +466,7 @@ void PeerHost::tell_begin(const trainer_life::TellBegin& order) {
     resume = wire::Resume{order.resume->content->block->number, {}};
     if (order.resume->within) resume->within = order.resume->content->totals;
   }
-  if (order.is_void) state_->forget_expected(begin.fragments);
+  if (order.is_void) state_->forget_expected();
   const auto place = records_ ? records_->next() : 0;
   const bool copied = state_->copied() && !std::exchange(copied_told_, true) && !resume;
   tell([said = wire::Begin{plan, state_->digest(), state_->places(), place, resume, copied, order.in_flight, order.published}](

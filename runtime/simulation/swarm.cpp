@@ -65,6 +65,7 @@ Swarm::Swarm(Scenario scenario, Probes& probes)
       random_(scenario_.seed),
       clocks_(~scenario_.seed),
       disk_(mix(scenario_.seed)),
+      takes_(mix(scenario_.seed + 2)),
       coordinator_clock_(new_clock()) {
   const auto shards = scenario_.options.shards;
   oracles_.assign(shards, Oracle{scenario_.options, [this](PeerId peer, OuterStep step) { return weigh(peer, step); }});

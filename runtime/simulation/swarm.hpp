@@ -330,6 +330,7 @@ class Swarm {
   Random random_;
   Random clocks_;                                          ///< of its own, so that a clock changes nothing else
   Random disk_;                                            ///< likewise
+  Random takes_;                                           ///< likewise
   std::vector<Oracle> oracles_;                            ///< by shard: each judges the peers of one as a run of its own
   std::unordered_map<PeerId, std::vector<PeerId>> mates_;  ///< the peers of a replica, by each of them
   std::size_t next_replica_ = 0;

@@ -361,7 +361,7 @@ void Swarm::carry_out(std::size_t i, const trainer_life::Effect& effect) {
                  [&](const life::TakeContribution& take) {
                    for (std::uint32_t fragment = 0; fragment < scenario_.options.fragments; ++fragment)
                      if (covers(take.fragments, fragment)) host.contributions[fragment] = host.local.at(fragment);
-                   const auto time = random_.chance(0.8) ? 0ms : random_.between(1ms, 500ms);
+                   const auto time = takes_.chance(0.9) ? 0ms : takes_.between(1ms, 500ms);
                    schedule(time, [this, i, lengths = lengths_of(i, take.fragments)] { deliver(i, life::ContributionTaken{lengths}); });
                  },
                  [&](const life::TellBegin& order) { train(i, order); },

@@ -112,20 +112,16 @@ BOOST_AUTO_TEST_CASE(who_trains_for_the_next_step_leaves_it_for_a_closed_one_tha
   BOOST_CHECK((bench.contributions() == std::vector<Contribution>{{PeerId{1}, 100}, {PeerId{4}, 50}}));
 }
 
-BOOST_AUTO_TEST_CASE(who_trains_for_a_closed_step_has_the_deadline_to_do_so) {
+BOOST_AUTO_TEST_CASE(who_trains_for_a_closed_step_is_not_slow_since_the_others_had_made_it_by_then) {
   Overlapping bench{2};
   bench.close(1, 2);
   bench.lose(2);
   bench.pass(1min);
   bench.seat(3);
-  bench.seat(4);
   bench.tick();
-  bench.pass(bench.state.options.deadline - 2s);
+  bench.pass(2 * bench.state.options.deadline);
   BOOST_TEST(bench.told<Dismissed>().empty());
   BOOST_TEST(wait_of(bench.state, bench.now).what.find("inner steps of p3 for a step") == 0);
-  bench.pass(3s);
-  BOOST_TEST((bench.told<Dismissed>(3).cause.name == ErrorName::DeadlineExceeded));
-  BOOST_TEST((bench.told<BeginStep>(4).contribute && bench.told<BeginStep>(4).step == OuterStep{1}), "another one trains for it");
 }
 
 BOOST_AUTO_TEST_CASE(others_train_for_the_last_step_when_too_few_are_left_of_it) {
