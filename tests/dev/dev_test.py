@@ -108,13 +108,13 @@ class Dev(unittest.TestCase):
         self.stand_in("cmake", "echo '[1/40] one'; sleep 1.1; echo '[20/40] two'; sleep 1; echo 'an error'; exit 3")
         done = self.dev("build")
         self.assertEqual(done.returncode, 3)
-        self.assertIn("[1/40, 0 s] one\n", done.stderr)
-        self.assertRegex(done.stderr, r"\[20/40, [12] s, about [12] s left\] two\n")
-        self.assertRegex(done.stderr, r"dev: still compiling, for \d s\n")
+        self.assertRegex(done.stderr, r"\[1/40, \d+ s\] one\n")  # however busy the machine is
+        self.assertRegex(done.stderr, r"\[20/40, \d+ s, about \d+ s left\] two\n")
+        self.assertRegex(done.stderr, r"dev: still compiling, for \d+ s\n")
         self.assertIn("\nan error\n", done.stderr)
         self.stand_in("dpkg-query", NOT_INSTALLED)
         self.stand_in("apt-get", 'case "$*" in *-qq*install*|*install*-qq*) sleep 1;; esac')
-        self.assertRegex(self.dev("setup", "--packages").stderr, r"dev: apt-get install goes on, for \d s\n")
+        self.assertRegex(self.dev("setup", "--packages").stderr, r"dev: apt-get install goes on, for \d+ s\n")
 
     def test_the_download_of_libtorch_is_seen(self):
         shutil.rmtree(self.root / ".venv" / "lib" / "python3.11" / "site-packages" / "torch-2.13.0+cpu.dist-info")
