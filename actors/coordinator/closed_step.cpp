@@ -96,12 +96,9 @@ void reinforce(State& state, Instant now, Effects& effects) {
 
 std::vector<PeerId> awaited_for_closed(const State& state) {
   std::set<PeerId> awaited;
-  for (const auto& round : state.rounds) {
-    const auto told = [](const auto& entry) { return entry.second.ready.has_value(); };
-    if (std::ranges::none_of(round.closed, told)) continue;  // nobody is slower than the first
+  for (const auto& round : state.rounds)
     for (const auto& [member, work] : round.closed)
-      if (!work.ready && !state.peers.at(member).absent) awaited.insert(member);
-  }
+      if (!work.ready) awaited.insert(member);
   return {awaited.begin(), awaited.end()};
 }
 

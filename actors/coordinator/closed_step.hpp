@@ -10,7 +10,7 @@ void close_when_due(State& state, Instant now, Effects& effects);
 /// Where too few are left of those who worked on a closed step, others train for it: those who have no part in the next one if there are
 /// any. Nobody else can: who has a part in it brings nothing of the next one before this one is committed.
 void reinforce(State& state, Instant now, Effects& effects);
-/// Those whose work on a closed step others wait for. None is slow: they began when the others had made it.
+/// Those whose work on a closed step is awaited. None is slow: they began when the others had made it.
 std::vector<PeerId> awaited_for_closed(const State& state);
 /// Whether the work on a closed step is known, and of enough members: a coordinator that was restarted has yet to be told.
 bool is_closed_work_there(const State& state);

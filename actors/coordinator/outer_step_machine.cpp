@@ -118,12 +118,12 @@ void reduce_when_due(State& state, Instant now, Effects& effects) {
 /// Not ready in time; who entered later has its own.
 std::vector<PeerId> slow_members(const State& state, Instant now) {
   const auto& round = state.round();
-  const auto& limit = state.options.deadline;
+  const auto is_over = [&](Instant since) { return now - since > state.options.deadline; };
   std::vector<PeerId> slow;
-  if (!round.quorum_since && round.first_ready && now - *round.first_ready > limit)
-    for (const auto& member : state.view.members)
-      if (round.work.at(member.id).awaited() && !has_closed_work(state, member.id)) slow.push_back(member.id);
-  std::erase_if(slow, [&](PeerId id) { return now - state.peers.at(id).since <= limit; });
+  if (round.quorum_since || !round.first_ready || !is_over(*round.first_ready)) return slow;
+  for (const auto& member : state.view.members)
+    if (round.work.at(member.id).awaited() && !has_closed_work(state, member.id) && is_over(state.peers.at(member.id).since))
+      slow.push_back(member.id);
   return slow;
 }
 

@@ -62,8 +62,7 @@ void begin_for(State& state, std::size_t rank, HeldOutShare evaluate, Effects& e
   const auto step = state.collection.step;
   const auto replica = replica_at(state, rank);
   const auto first_sample = range_for(state, replica.front().id);
-  const auto& before = state.round().work.at(replica.front().id);
-  if (before.begun != step || before.first_sample != first_sample) state.attempts.erase(replica.front().ordinal);
+  state.attempts.erase(replica.front().ordinal);
   for (const auto& member : replica) {
     for (auto& round : state.rounds) {
       auto& work = round.work.at(member.id);
