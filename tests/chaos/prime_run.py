@@ -63,13 +63,14 @@ def on(machine, command):
 class Run:
     """One run in its own directory. Ends every process that it started, by id."""
 
-    def __init__(self, peers, *, env=None, up_flags=(), machine=None, held_at=None, foreground=False, directory=None, **manifest):
+    def __init__(self, peers, *, env=None, up_flags=(), machine=None, held_at=None, held_after=None, foreground=False, directory=None, **manifest):
         """`held_at` is an outer step that does not end before `release`: what the test does meanwhile cannot come too late.
         It may be `step.inner`: the trainers stay after that many inner steps.
+        `held_after` is the last outer step that they make before `go_on`.
         `foreground`: `up` watches its run; its process is `attended`."""
         values = dict(outer_steps=6, inner_steps=4, deadline="20s", alone="wait", minimum=2, beat="100ms", dead_after="10s",
                       transport="tls", restarts=3, wait_limit="2min", grace="1min", correlated="continue", ring="join_order", every=0, standby="{}", shards=1, fragments=1, in_flight=1, algorithm="diloco", lr=0.7, momentum=0.9, trainer=QUADRATIC, stall_limit="1min", evaluate=0, evaluate_limit="10min", retry="10min")
-        if held_at:
+        if held_at or held_after:
             values.update(deadline="1h", stall_limit="1h")
         values.update(manifest)
         self.fragments = values["fragments"]
@@ -84,9 +85,9 @@ class Run:
         self.env = {**os.environ, "PRIME_QUADRATIC_ELEMENTS": "200000", **(env or {})}
         self.hold = self.directory / "hold"
         self.held_at = held_at
-        if held_at:
-            self.hold.touch()
-            self.env |= {"PRIME_QUADRATIC_HELD_AT": str(held_at), "PRIME_QUADRATIC_HELD_BY": str(self.hold)}
+        if held_at or held_after:
+            self.go_on(until=held_after or "")
+            self.env |= {"PRIME_QUADRATIC_HELD_AT": str(held_at or "nowhere"), "PRIME_QUADRATIC_HELD_BY": str(self.hold)}
         command = [PRIMECTL, "up", self.manifest, "--local", str(peers), "-o", "json", "--state-dir", self.state, *up_flags]
         if foreground:
             self.attend(command)
@@ -207,6 +208,12 @@ class Run:
         def applied(lines):
             return any(line["event"] == "outer_step_committed" and line["outer_step"] == last for line in lines)
         wait_until(f"outer step {self.held_at}", lambda: (found := self.peer_journals()) and all(applied(lines) for lines in found.values()))
+
+    def go_on(self, until=""):
+        """The trainers of `held_after` do, and stay behind that outer step; `held_at` goes on to hold."""
+        told = self.hold.with_suffix(".new")
+        told.write_text(str(until))
+        told.rename(self.hold)
 
     def release(self, members):
         """Lets go the held outer step, once so many peers were admitted in all."""

@@ -35,6 +35,12 @@ def told(run_directory, event):
     return [line for path in run_directory.glob("peers/*/journal.jsonl") for line in Journal(path).lines() if line["event"] == event]
 
 
+def wait_until_saved(run, step, peers):
+    """With what `peers` trainers have for themselves. A state for which the disk has no time is not saved: a test that counts on one waits."""
+    wait_until("the shared state on a disk", lambda: any(line["path"].endswith(f"step-{step:06}") for line in told(run.run_directory, "checkpoint_written")))
+    wait_until("what each trainer has", lambda: sum(line["path"].endswith(f"private-{step:06}") for line in told(run.run_directory, "private_state_written")) == peers)
+
+
 def kill_everything(run):
     """The guard first: it would start the coordinator again."""
     pids = [run.guard(), run.coordinator_pid()]
@@ -79,12 +85,12 @@ class Resume(unittest.TestCase):
     def killed_in(self, step, peers, *, env=None, every=EVERY, **how):
         """A run of which everything was killed when its trainers had done two inner steps of that outer step and all before it was saved."""
         trace = pathlib.Path(self.enterContext(tempfile.TemporaryDirectory(prefix="prime-resume-")), "trace")
-        with self.start(peers, env={"PRIME_QUADRATIC_TRACE": str(trace), **(env or {})}, every=every, held_at=f"{step}.2", **how) as run:
+        keep_something = (env or {}).get("PRIME_QUADRATIC_MOMENTUM") != ""
+        with self.start(peers, env={"PRIME_QUADRATIC_TRACE": str(trace), **(env or {})}, every=every, held_at=f"{step}.2", held_after=every, **how) as run:
+            for saved in range(every, step, every):
+                wait_until_saved(run, saved, peers if keep_something else 0)
+                run.go_on(until=saved + every)
             wait_until("two inner steps of each", lambda: trace.exists() and trace.read_text().count(f" {step} 1\n") == peers)
-            newest = (step - 1) // every * every
-            wait_until("the shared state on a disk", lambda: any(line["path"].endswith(f"step-{newest:06}") for line in told(run.run_directory, "checkpoint_written")))
-            if (env or {}).get("PRIME_QUADRATIC_MOMENTUM") != "":
-                wait_until("what each trainer has", lambda: sum(line["path"].endswith(f"private-{newest:06}") for line in told(run.run_directory, "private_state_written")) == peers)
             kill_everything(run)
             run.hold.unlink()
             yield run
@@ -129,7 +135,9 @@ class Resume(unittest.TestCase):
     def test_a_checkpoint_that_was_being_written_is_passed_over(self):
         digests, ranges = self.undisturbed(2)
         for place in (f"saving:{EVERY}", f"saving:100:{EVERY}"):  # before anything of it is written; between what trainers have, and the state
-            with self.subTest(place=place), self.start(2, env={"PRIME_FAULT": f"agent@{place}"}, every=5) as run:
+            with self.subTest(place=place), self.start(2, env={"PRIME_FAULT": f"agent@{place}"}, every=5, held_after=5) as run:
+                wait_until_saved(run, 5, 2)
+                run.go_on()
                 for peer in run.up["peers"]:
                     wait_until("the end of the agents", lambda pid=peer["pid"]: not run.ours(pid))
                 kill_everything(run)
@@ -227,7 +235,10 @@ class Resume(unittest.TestCase):
             self.assertEqual(len(told(on.directory, "private_state_taken")), 4)
 
     def test_as_many_are_kept_as_checkpoints_and_one(self):
-        with self.start(2, every=2) as run:
+        with self.start(2, every=2, held_after=2) as run:
+            for saved in range(2, STEPS, 2):
+                wait_until_saved(run, saved, 2)
+                run.go_on(until=saved + 2)
             self.assertEqual(run.wait_for_end(), 0)
             kept = sorted((path.parent.parent.name, path.name) for path in run.run_directory.glob("peers/*/checkpoints/private-*"))
             names = ["private-000016", "private-000018", "private-000020"]  # `checkpoint.keep` is 2

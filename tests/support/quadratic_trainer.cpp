@@ -6,7 +6,8 @@
 // PRIME_QUADRATIC_DELAY_MS   time that an inner step takes (default 0), so that tests find runs in the middle of a step
 // PRIME_QUADRATIC_HELD_AT    where it stays while the file PRIME_QUADRATIC_HELD_BY exists, so that what a test does meanwhile cannot
 //                            come too late: `3` at the beginning of the outer step 3; `3.2` after two inner steps of it; `*.2` after two of
-//                            each (default: nowhere). A file of that name with its process's number behind it says that it is there
+//                            each (default: nowhere). A file of that name with its process's number behind it says that it is there. Where
+//                            the file holds a number, it stays before every outer step behind that one, too
 // PRIME_QUADRATIC_SPOILS     the outer step in whose second inner step x[7] becomes NaN (default 0: none), in each life of the trainer
 // PRIME_QUADRATIC_MOMENTUM   when it is set, it descends with momentum, which it binds as private beside a count and a text; `other`: and
 // one
@@ -47,6 +48,11 @@ bool is_place(std::string_view place, std::uint64_t outer_step, std::uint32_t in
 
 void stay_while_held(std::uint64_t outer_step, std::uint32_t inner) {
   const char* const file = std::getenv("PRIME_QUADRATIC_HELD_BY");
+  const auto is_behind_the_last = [&] {
+    std::uint64_t last = 0;
+    return std::ifstream{file} >> last && outer_step > last;
+  };
+  while (file != nullptr && is_behind_the_last()) std::this_thread::sleep_for(std::chrono::milliseconds{5});
   const char* const place = std::getenv("PRIME_QUADRATIC_HELD_AT");
   if (file == nullptr || place == nullptr || !is_place(place, outer_step, inner)) return;
   if (std::filesystem::exists(file)) std::ofstream{std::string{file} + "." + std::to_string(::getpid())};
