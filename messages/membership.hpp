@@ -13,7 +13,7 @@
 namespace prime {
 
 /// Changes with every incompatible change of a message, frame or the trainer socket.
-inline constexpr std::uint32_t PROTOCOL_VERSION = 27;
+inline constexpr std::uint32_t PROTOCOL_VERSION = 28;
 /// The largest view that is believed, whoever says so.
 inline constexpr std::uint32_t MAX_PEERS = 1024;
 /// Peers that hold the parts of one model together.

@@ -14,19 +14,15 @@ constexpr Duration LONGEST_PAUSE = 30s;
 
 class Handler {
  public:
-  Handler(State& state, Instant now, std::vector<Effect>& effects) : s_(state), now_(now), effects_(effects) {}
+  Handler(State& state, Instant now, std::vector<Effect>& effects)
+      : s_(state), now_(now), effects_(effects), publications_(state.options.fragments, state.options.decoupled, state.published) {}
 
   std::string operator()(const Start&) {
     if (s_.over) return "its end is near: no trainer is started";
     s_.phase = Phase::Starting;
     s_.stop_cause.reset();
-    s_.publications.clear();
-    s_.taking = false;
-    s_.taken_in_vain = false;
     s_.at_work = false;
     s_.resumed = false;
-    s_.used_lease = false;
-    s_.owed.clear();
     s_.data = {};
     s_.wait.reset();
     s_.waits_for.clear();
@@ -93,28 +89,25 @@ class Handler {
   }
 
   std::string operator()(const Contributed& event) {
-    if (s_.options.decoupled) return published(event);
-    if (s_.phase != Phase::Ready || event.work.step != std::get<OuterStep>(s_.step)) return "contributes to a step that is over";
-    bool again = false;
-    for_each(event.work.fragments, [&](std::uint32_t fragment) { again = again || s_.published.contains(fragment); });
-    if (again) return "contributes again";
-    s_.publications.push_back(event);
-    s_.publications.back().work.base = s_.base;
-    if (has_brought_all()) s_.progress.reset();
+    if (s_.phase != Phase::Ready) return "of a trainer that is gone";
+    if (!s_.options.decoupled && event.work.step != std::get<OuterStep>(s_.step)) return "contributes to a step that is over";
+    auto publication = event;
+    publication.work.base = s_.base;
+    if (auto why = publications_.add(std::move(publication))) return *std::move(why);
+    if (!s_.options.decoupled && publications_.has_all()) s_.progress.reset();
     return take_next() ? "contributes" : "contributes, once what was contributed before it is committed";
   }
 
   /// What a diverged trainer made is not sent: it is started again from the outer state, and the supervisor bounds how often. From a record
   /// it would go the same way again.
   std::string operator()(const ContributionTaken& event) {
-    if (!std::exchange(s_.taking, false) || s_.phase != Phase::Ready) return "of a trainer that is gone";
-    if (std::exchange(s_.taken_in_vain, false)) {
-      s_.publications.pop_front();
+    auto taken = publications_.taken();
+    if (!taken) return "of a trainer that is gone";
+    if (taken->in_vain) {
       go_on();
       return "its version is committed without it";
     }
-    auto [work, diverged_at, record] = std::move(s_.publications.front());
-    s_.publications.pop_front();
+    auto& [work, diverged_at, record] = taken->publication;
     if (!s_.options.decoupled && work.step != std::get<OuterStep>(s_.step)) {
       go_on();
       return "contributed to a step that is over";
@@ -128,13 +121,9 @@ class Handler {
       return "contributed without having trained";
     }
     if (s_.options.decoupled) work.base = *s_.held;
-    for_each(work.fragments, [&](std::uint32_t fragment) {
-      if (!s_.options.decoupled) s_.published.insert(fragment);
-      s_.owed.insert(fragment);
-      s_.uncommitted.insert(fragment);
-    });
-    if (record) s_.records.replace(*std::move(record), static_cast<std::uint32_t>(s_.uncommitted.size()));
-    if (s_.published.size() == s_.options.fragments) s_.at_work = false;
+    publications_.contributed(work.fragments);
+    if (record) s_.records.replace(*std::move(record), static_cast<std::uint32_t>(s_.published.uncommitted.size()));
+    if (publications_.has_taken_all()) s_.at_work = false;
     work.lengths = *event.taken;
     emit(Report{work});
     go_on();
@@ -154,7 +143,7 @@ class Handler {
     const bool launched_by_us = !s_.options.external && !s_.over && !s_.stop_cause;
     if (!launched_by_us) return (*this)(Gone{event.cause});
     s_.phase = Phase::Absent;
-    s_.owed.clear();
+    publications_.end_life();
     return lacks(event.cause, Launch{s_.fresh});
   }
 
@@ -164,7 +153,7 @@ class Handler {
   std::string operator()(const Gone& event) {
     const bool began = std::exchange(s_.phase, Phase::Absent) == Phase::Ready;
     s_.wait.reset();
-    s_.owed.clear();
+    publications_.end_life();
     s_.progress.reset();
     if (s_.over) return "has ended";
     const auto& cause = s_.stop_cause ? s_.stop_cause : event.cause;
@@ -199,7 +188,7 @@ class Handler {
 
   std::string operator()(const UsedLease&) {
     if (!s_.options.decoupled || s_.phase != Phase::Ready || !s_.at_work) return "a lease that it has not";
-    s_.used_lease = true;
+    publications_.use_lease();
     s_.at_work = false;
     s_.progress.reset();
     go_on();
@@ -254,7 +243,7 @@ class Handler {
 
   std::string operator()(const Tick&) {
     if (s_.wait && s_.wait->again && now_ >= *s_.wait->again) return try_again();
-    if (s_.progress && !s_.uncommitted.empty() && !s_.options.decoupled)
+    if (s_.progress && !s_.published.uncommitted.empty() && !s_.options.decoupled)
       s_.progress = now_;  // it may wait for what it has contributed before
     if (!s_.progress || now_ - *s_.progress <= s_.options.stall_limit) return {};
     kill(Error{ErrorName::TrainerFailed,
@@ -265,91 +254,28 @@ class Handler {
  private:
   static Place place_of(const BeginStep& begin) { return {begin.step, begin.first_sample, begin.attempt}; }
 
-  /// Is committed, or void: but for a step that is reduced beside this one, and for what the replica does not make anew.
-  void forget_uncommitted(const BeginStep& begin) {
-    const bool anew = std::tie(std::get<0>(s_.step), std::get<1>(s_.step)) == std::tie(begin.step, begin.first_sample);
-    if (anew)
-      for_each(begin.fragments, [&](std::uint32_t fragment) {
-        if (s_.published.contains(fragment)) s_.uncommitted.erase(fragment);
-      });
-    else if (!begin.overlaps) s_.uncommitted.clear();
-  }
-
-  /// Fragments that have made the step.
-  [[nodiscard]] std::set<std::uint32_t> unwanted(const BeginStep& begin) const {
-    std::set<std::uint32_t> fragments;
-    for (std::uint32_t fragment = 0; fragment < s_.options.fragments; ++fragment)
-      if (!covers(begin.fragments, fragment)) fragments.insert(fragment);
-    return fragments;
-  }
-
-  template <class Action>
-  void for_each(const Fragments& fragments, Action action) const {
-    for (std::uint32_t fragment = 0; fragment < s_.options.fragments; ++fragment)
-      if (covers(fragments, fragment)) action(fragment);
-  }
-
-  /// Whether nothing of the step is left to be published.
-  [[nodiscard]] bool has_brought_all() const {
-    std::size_t left = s_.options.fragments - s_.published.size();
-    for (const auto& each : s_.publications) for_each(each.work.fragments, [&](std::uint32_t) { --left; });
-    return left == 0;
-  }
-
-  /// With what was published before it is reported that the samples are used up, and not sooner: that work is on them.
   void go_on() {
     take_next();
-    if (s_.used_lease && s_.publications.empty()) {
-      s_.used_lease = false;
-      emit(Report{peer::TrainerUsedLease{}});
-    }
+    if (publications_.has_used_lease()) emit(Report{peer::TrainerUsedLease{}});
   }
 
-  /// Of one fragment, towards a version.
-  std::string published(const Contributed& event) {
-    if (s_.phase != Phase::Ready) return "of a trainer that is gone";
-    const auto fragment = event.work.fragments.empty() ? 0 : event.work.fragments.front();
-    if (const auto version = s_.versions.find(fragment); version != s_.versions.end() && event.work.step <= version->second)
-      return "publishes for a version that is committed";
-    if (s_.uncommitted.contains(fragment)) return "publishes what an earlier life has published";
-    s_.publications.push_back(event);
-    take_next();
-    return "publishes";
-  }
-
-  /// Whoever contributed: its trainer takes the fragment over, and what it may have made for that version is void.
   void is_committed(const Applied& event) {
-    const auto fragment = event.commit.fragment;
-    s_.versions[fragment] = event.commit.step;
-    s_.owed.erase(fragment);
-    s_.uncommitted.erase(fragment);
-    const auto is_void = [&](const Publication& each) { return covers(each.work.fragments, fragment); };
-    if (s_.taking && is_void(s_.publications.front())) s_.taken_in_vain = true;
-    const auto untaken = s_.publications.begin() + (s_.taking ? 1 : 0);
-    s_.publications.erase(std::remove_if(untaken, s_.publications.end(), is_void), s_.publications.end());
+    publications_.committed(event.commit.fragment, event.commit.step);
     go_on();
     if (s_.phase == Phase::Ready && s_.resumed) emit(TellCommitted{event.commit, event.contributors, TellCommitted::Rebase::Fragment});
   }
 
-  /// The first of what waits, unless it would take the place of something that is not committed.
   bool take_next() {
-    if (s_.taking || s_.publications.empty()) return false;
-    const auto& fragments = s_.publications.front().work.fragments;
-    bool free = true;
-    for_each(fragments, [&](std::uint32_t fragment) { free = free && !s_.uncommitted.contains(fragment); });
-    if (!free) return false;
-    s_.taking = true;
-    emit(TakeContribution{fragments});
-    return true;
+    const auto fragments = publications_.take_next();
+    if (fragments) emit(TakeContribution{*fragments});
+    return fragments.has_value();
   }
 
   /// A late trainer hears nothing of what is committed without its work.
   void work_is_in(const Applied& event) {
-    const auto fragment = event.commit.fragment;
-    const bool own = s_.owed.erase(fragment) > 0;
-    s_.uncommitted.erase(fragment);
+    const bool own = publications_.committed(event.commit.fragment);
     take_next();
-    if (!own || s_.phase != Phase::Ready || !(s_.options.streams || s_.owed.empty())) return;
+    if (!own || s_.phase != Phase::Ready || !(s_.options.streams || s_.published.owed.empty())) return;
     using Rebase = TellCommitted::Rebase;
     const auto at_work = s_.options.streams ? Rebase::Fragment : Rebase::None;
     emit(TellCommitted{event.commit, event.contributors, s_.at_work || s_.options.streams ? at_work : Rebase::All});
@@ -424,28 +350,22 @@ class Handler {
       s_.progress = now_;
       const auto begin = *std::exchange(s_.begin, std::nullopt);
       const auto before = s_.step;
-      if (before != place_of(begin)) leave_step(begin);
+      if (before != place_of(begin)) {
+        publications_.begin_step(begin, std::tie(std::get<0>(before), std::get<1>(before)) == std::tie(begin.step, begin.first_sample));
+        s_.step = place_of(begin);
+      }
       s_.at_work = true;
       TellBegin told{begin, s_.base, what_to_resume(begin.step)};
       told.is_void = begin.attempt > 0 || begin.step < std::get<OuterStep>(before);
-      if (begin.overlaps) told.in_flight = {s_.owed.begin(), s_.owed.end()};
-      told.published = {s_.published.begin(), s_.published.end()};
+      const auto& published = s_.published;
+      if (begin.overlaps) told.in_flight = {published.owed.begin(), published.owed.end()};
+      told.published = {published.of_step.begin(), published.of_step.end()};
       emit(std::move(told));
     }
     if (s_.finish && s_.finish->revision == *s_.held) {
       s_.progress = now_;
       emit(TellFinish{*std::exchange(s_.finish, std::nullopt)});
     }
-  }
-
-  /// What was published of the one before, and waits to be taken, is of no step any more.
-  void leave_step(const BeginStep& begin) {
-    if (!s_.options.decoupled) {
-      forget_uncommitted(begin);
-      s_.publications.resize(s_.taking ? 1 : 0);
-    }
-    s_.published = unwanted(begin);
-    s_.step = place_of(begin);
   }
 
   /// With the first step of a life, what the last one left. Of fragments that each have a step and a time of their own no record tells all.
@@ -470,6 +390,7 @@ class Handler {
   State& s_;
   Instant now_;
   std::vector<Effect>& effects_;
+  Publications publications_;
 };
 
 }  // namespace

@@ -9,17 +9,15 @@
 #pragma once
 
 #include <cstdint>
-#include <deque>
-#include <map>
 #include <memory>
 #include <optional>
-#include <set>
 #include <string>
 #include <tuple>
 #include <variant>
 #include <vector>
 
 #include "actors/peer/peer_machine.hpp"
+#include "actors/peer/publications.hpp"
 #include "actors/peer/trainer_records.hpp"
 
 namespace prime::trainer_life {
@@ -47,13 +45,6 @@ struct Launch {
 struct OpenState {};
 struct FoundState {};
 
-/// What a trainer has made of some fragments.
-struct Publication {
-  peer::TrainerContributed work;
-  std::uint32_t diverged_at = 0;  ///< the first inner step, from 1 on, whose loss was not finite; 0: none was
-  std::optional<Record> record = {};
-};
-
 /// For what this agent has not: descriptors, memory, processes. It is tried again.
 struct Wait {
   std::variant<Launch, OpenState, FoundState> for_what;
@@ -70,32 +61,24 @@ struct State {
   Options options;
   Phase phase = Phase::Absent;
   bool started_before = false;
-  bool fresh = false;                    ///< this life is the first of its peer
-  std::optional<Wait> wait;              ///< of this life
-  std::string waits_for;                 ///< as it said last
-  bool over = false;                     ///< its end is expected: it has answered, or the agent ends
-  std::optional<Error> stop_cause;       ///< why it was stopped, when the fault was its own
-  std::optional<Instant> progress;       ///< last sign of life while it has work; empty while it waits
-  DataIdentity data;                     ///< that this life told
-  std::string device;                    ///< where this life computes, if it told
-  std::optional<Revision> held;          ///< of the state; empty before there is one
-  Revision base;                         ///< from which it began the step
-  Place step;                            ///< that it was told last
-  std::set<std::uint32_t> published;     ///< fragments of that step, by whichever life, or of which it wants nothing
-  bool at_work = false;                  ///< on that step, as far as this life was told and has not published all
-  std::optional<BeginStep> begin;        ///< to be told
-  std::optional<RunDone> finish;         ///< to be told
-  std::deque<Publication> publications;  ///< whose values are yet to be taken, in order
-  bool taking = false;                   ///< those of the first
+  bool fresh = false;               ///< this life is the first of its peer
+  std::optional<Wait> wait;         ///< of this life
+  std::string waits_for;            ///< as it said last
+  bool over = false;                ///< its end is expected: it has answered, or the agent ends
+  std::optional<Error> stop_cause;  ///< why it was stopped, when the fault was its own
+  std::optional<Instant> progress;  ///< last sign of life while it has work; empty while it waits
+  DataIdentity data;                ///< that this life told
+  std::string device;               ///< where this life computes, if it told
+  std::optional<Revision> held;     ///< of the state; empty before there is one
+  Revision base;                    ///< from which it began the step
+  Place step;                       ///< that it was told last
+  bool at_work = false;             ///< on that step, as far as this life was told and has not published all
+  std::optional<BeginStep> begin;   ///< to be told
+  std::optional<RunDone> finish;    ///< to be told
+  Published published;
   Records records;
   bool resumed = false;                  ///< this life was told what it goes on from
-  std::set<std::uint32_t> owed;          ///< fragments whose committed versions lack what this life has contributed
-  std::set<std::uint32_t> uncommitted;   ///< the same, whichever life did: what comes next must not take its place
   std::vector<peer::SaveState> to_save;  ///< of the revision that is being applied; two at most
-  // With Options::decoupled:
-  std::map<std::uint32_t, OuterStep> versions;  ///< that were committed last, of fragments of which there was a commit
-  bool taken_in_vain = false;                   ///< the version that the first publication is for was committed while that was taken
-  bool used_lease = false;                      ///< to be reported once what was published before is
 };
 
 // Events --------------------------------------------------------------------------------------------------------------------
