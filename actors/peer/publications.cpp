@@ -67,21 +67,21 @@ void Publications::contributed(const Fragments& fragments) {
   });
 }
 
-bool Publications::committed(std::uint32_t fragment) {
+bool Publications::own_work_committed(std::uint32_t fragment) {
   p_.uncommitted.erase(fragment);
   return p_.owed.erase(fragment) > 0;
 }
 
-void Publications::committed(std::uint32_t fragment, OuterStep version) {
+void Publications::version_committed(std::uint32_t fragment, OuterStep version) {
   p_.versions[fragment] = version;
-  committed(fragment);
+  own_work_committed(fragment);
   const auto is_void = [&](const Publication& each) { return covers(each.work.fragments, fragment); };
   if (p_.taking && is_void(p_.waiting.front())) p_.in_vain = true;
   const auto untaken = p_.waiting.begin() + (p_.taking ? 1 : 0);
   p_.waiting.erase(std::remove_if(untaken, p_.waiting.end(), is_void), p_.waiting.end());
 }
 
-bool Publications::has_used_lease() { return p_.waiting.empty() && std::exchange(p_.lease_used, false); }
+bool Publications::take_lease_used() { return p_.waiting.empty() && std::exchange(p_.lease_used, false); }
 
 bool Publications::has_all() const {
   std::size_t left = fragments_ - p_.of_step.size();

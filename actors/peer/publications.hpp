@@ -1,5 +1,5 @@
-// Owns what a trainer has published: what waits until its values may be taken, in order, and what no committed version has yet. What is
-// published next must not take the place of that. Pure.
+// Owns what a trainer has published: what waits, in order, until its values may be taken, and what no committed version has yet. The values
+// of a fragment have one place: the next ones are taken only when the ones before are committed, or void. Pure.
 #pragma once
 
 #include <cstdint>
@@ -21,20 +21,22 @@ struct Publication {
   std::optional<Record> record = {};
 };
 
+/// Only Publications changes it.
 struct Published {
-  std::deque<Publication> waiting;      ///< whose values are yet to be taken
-  bool taking = false;                  ///< those of the first
-  std::set<std::uint32_t> of_step;      ///< fragments of the step that it was told last, by whichever life, or of which it wants nothing
-  std::set<std::uint32_t> owed;         ///< fragments whose committed versions lack what this life has contributed
-  std::set<std::uint32_t> uncommitted;  ///< the same, whichever life did
-  // Of `decoupled`:
-  std::map<std::uint32_t, OuterStep> versions;  ///< that were committed last, of fragments of which there was a commit
-  bool in_vain = false;                         ///< the version that the first is for was committed while that was taken
-  bool lease_used = false;                      ///< to be reported once what was published before is
+  std::deque<Publication> waiting;  ///< whose values are yet to be taken
+  bool taking = false;              ///< the values of the first are being taken
+  std::set<std::uint32_t>
+      of_step;                   ///< fragments of which the step needs nothing more: their values were taken, or it does not ask for them
+  std::set<std::uint32_t> owed;  ///< fragments that this life has contributed to, and whose commit is still to come
+  std::set<std::uint32_t> uncommitted;  ///< those, and such of earlier lives
+  // With `decoupled`:
+  std::map<std::uint32_t, OuterStep> versions;  ///< by fragment, the last one that was committed; none before the first
+  bool in_vain = false;                         ///< while the first was being taken its version was committed without it
+  bool lease_used = false;                      ///< the trainer has used its samples up, which waits for what it published before
 };
 
-/// Of a trainer whose state has so many fragments. `decoupled`: what it publishes names the version that it is for, and is void once that
-/// is committed without it.
+/// `fragments`: of the state. `decoupled`: what a trainer publishes names the version that it is for, and is void once that is committed
+/// without it.
 class Publications {
  public:
   struct Taken {
@@ -45,30 +47,32 @@ class Publications {
   Publications(std::uint32_t fragments, bool decoupled, Published& published)
       : fragments_(fragments), decoupled_(decoupled), p_(published) {}
 
-  /// What waits goes with the life that published it; what was taken does not.
+  /// What waits, and what this life was to be told of, is forgotten. What was taken stays uncommitted.
   void end_life();
-  /// Another step, or, `anew`, the same: its replica begins together what not all of its peers have brought. What is uncommitted is
-  /// committed, or void: but for a step that is reduced beside this one, and for what the replica does not make anew.
+  /// The trainer begins another step; `anew`: another attempt at the same one, of `begin.fragments`. What was uncommitted until now is
+  /// committed by now, or void, and in nobody's way; except, with `begin.overlaps`, work on the step before, which is still reduced, and,
+  /// `anew`, fragments that are not made again. With `decoupled` all of it stays.
   void begin_step(const BeginStep& begin, bool anew);
 
-  /// Lets it wait; or why it does not count.
+  /// Puts it behind what waits; or says why it does not count.
   std::optional<std::string> add(Publication publication);
   /// The first of what waits is to be taken, of these fragments; nothing as long as it would take the place of something uncommitted.
   std::optional<Fragments> take_next();
-  /// The first was taken; nothing where its life is over.
+  /// Ends what take_next began; nothing if the life that published it has ended meanwhile.
   std::optional<Taken> taken();
   /// What was taken is on its way to the others.
   void contributed(const Fragments& fragments);
-  /// A version of the fragment; whether it is the first since this life has contributed to it.
-  bool committed(std::uint32_t fragment);
-  /// Whoever contributed: its trainer takes the fragment over, and what it may have made for that version is void.
-  void committed(std::uint32_t fragment, OuterStep version);
+  /// A version with this peer's work; whether this life has waited for it.
+  bool own_work_committed(std::uint32_t fragment);
+  /// With `decoupled`, whoever contributed: the trainer takes the fragment over, and what it may have made for that version is void.
+  void version_committed(std::uint32_t fragment, OuterStep version);
 
   void use_lease() { p_.lease_used = true; }
-  /// Once, when what was published before it is reported: that work is on those samples.
-  bool has_used_lease();
-  /// Whether nothing of the step is left to be published; to be taken.
+  /// True once, when nothing that was published before it waits any more: that work is on the same samples.
+  bool take_lease_used();
+  /// All that the step needs was published.
   [[nodiscard]] bool has_all() const;
+  /// And its values were taken.
   [[nodiscard]] bool has_taken_all() const { return p_.of_step.size() == fragments_; }
 
  private:

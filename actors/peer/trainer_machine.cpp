@@ -21,11 +21,6 @@ class Handler {
     if (s_.over) return "its end is near: no trainer is started";
     s_.phase = Phase::Starting;
     s_.stop_cause.reset();
-    s_.at_work = false;
-    s_.resumed = false;
-    s_.data = {};
-    s_.wait.reset();
-    s_.waits_for.clear();
     s_.fresh = !std::exchange(s_.started_before, true);
     return launch();
   }
@@ -142,8 +137,7 @@ class Handler {
   std::string operator()(const Unserved& event) {
     const bool launched_by_us = !s_.options.external && !s_.over && !s_.stop_cause;
     if (!launched_by_us) return (*this)(Gone{event.cause});
-    s_.phase = Phase::Absent;
-    publications_.end_life();
+    end_life();
     return lacks(event.cause, Launch{s_.fresh});
   }
 
@@ -151,10 +145,9 @@ class Handler {
   std::string operator()(const Lost& event) { return (*this)(s_.options.external ? Gone{} : Gone{event.cause}); }
 
   std::string operator()(const Gone& event) {
-    const bool began = std::exchange(s_.phase, Phase::Absent) == Phase::Ready;
+    const bool began = s_.phase == Phase::Ready;
+    end_life();
     s_.wait.reset();
-    publications_.end_life();
-    s_.progress.reset();
     if (s_.over) return "has ended";
     const auto& cause = s_.stop_cause ? s_.stop_cause : event.cause;
     // Nobody but itself could start again what has started this agent.
@@ -256,11 +249,11 @@ class Handler {
 
   void go_on() {
     take_next();
-    if (publications_.has_used_lease()) emit(Report{peer::TrainerUsedLease{}});
+    if (publications_.take_lease_used()) emit(Report{peer::TrainerUsedLease{}});
   }
 
   void is_committed(const Applied& event) {
-    publications_.committed(event.commit.fragment, event.commit.step);
+    publications_.version_committed(event.commit.fragment, event.commit.step);
     go_on();
     if (s_.phase == Phase::Ready && s_.resumed) emit(TellCommitted{event.commit, event.contributors, TellCommitted::Rebase::Fragment});
   }
@@ -273,12 +266,24 @@ class Handler {
 
   /// A late trainer hears nothing of what is committed without its work.
   void work_is_in(const Applied& event) {
-    const bool own = publications_.committed(event.commit.fragment);
+    const bool own = publications_.own_work_committed(event.commit.fragment);
     take_next();
     if (!own || s_.phase != Phase::Ready || !(s_.options.streams || s_.published.owed.empty())) return;
     using Rebase = TellCommitted::Rebase;
     const auto at_work = s_.options.streams ? Rebase::Fragment : Rebase::None;
     emit(TellCommitted{event.commit, event.contributors, s_.at_work || s_.options.streams ? at_work : Rebase::All});
+  }
+
+  /// The next one knows nothing of what this one was told.
+  void end_life() {
+    s_.phase = Phase::Absent;
+    s_.progress.reset();
+    s_.data = {};
+    s_.device.clear();
+    s_.waits_for.clear();
+    s_.at_work = false;
+    s_.resumed = false;
+    publications_.end_life();
   }
 
   std::string launch() {

@@ -279,5 +279,12 @@ BOOST_AUTO_TEST_CASE(samples_are_used_up_once_the_work_on_them_is_reported) {
   BOOST_TEST(trainer.on(ContributionTaken{}).reports_used_lease());
 }
 
+BOOST_AUTO_TEST_CASE(samples_that_a_life_used_up_whose_work_is_lost_with_it_are_not_used_up) {
+  Trainer trainer;
+  trainer.publish(0, 1).on(UsedLease{}).on(Gone{Error{ErrorName::TrainerFailed, "killed"}});
+  BOOST_TEST(!trainer.on(ContributionTaken{}).reports_used_lease());
+  BOOST_TEST(!trainer.commit(0, 1, 1, false).reports_used_lease());
+}
+
 BOOST_AUTO_TEST_SUITE_END()
 BOOST_AUTO_TEST_SUITE_END()

@@ -224,7 +224,13 @@ BOOST_AUTO_TEST_CASE(what_a_trainer_contributes_is_taken_once_what_it_contribute
         life::Event{life::StateOpened{}}, life::Event{life::Initial{}}, life::Event{life::StateFound{life::Held{{}, 3, {}, {}, 1}}}})
     takes(event);
   BOOST_TEST(!takes(contributed(2)));
-  BOOST_TEST(takes(life::Applied{Commit{.op = OP, .step = OuterStep{1}, .revision = Revision{1}, .state = NEXT, .part = NEXT}, true, 2}));
+  const life::Applied committed{Commit{.op = OP, .step = OuterStep{1}, .revision = Revision{1}, .state = NEXT, .part = NEXT}, true, 2};
+  const auto waiting = state;
+  BOOST_TEST(takes(committed));
+  // What waits goes with the life that made it: of its memory nobody knows what is in it.
+  state = waiting;
+  takes(life::Gone{Error{ErrorName::TrainerFailed, "killed"}});
+  BOOST_TEST(!takes(committed));
 }
 
 BOOST_AUTO_TEST_SUITE_END()

@@ -138,6 +138,18 @@ BOOST_AUTO_TEST_CASE(a_start_that_this_agent_has_no_means_for_is_tried_again_and
   BOOST_TEST(!bench.state.wait.has_value());
 }
 
+BOOST_AUTO_TEST_CASE(a_trainer_that_was_at_work_when_its_agent_had_no_means_left_goes_on_from_its_record) {
+  Bench bench;
+  bench.ready().begin(OuterStep{1}, Revision{}).publish(OuterStep{1}).apply(Revision{1});
+  bench.on(Unserved{Error{ErrorName::MemoryUnavailable, "all 32 descriptors that `ulimit -n` allows are open"}});
+  bench.now += 1s;
+  BOOST_REQUIRE(bench.on(Tick{}).effect<Launch>().has_value());
+  bench.on(TensorsBound{}).on(StateOpened{}).on(Initial{}).on(StateFound{Held{Digest{1, 0}, 3, Digest{2, 0}, Revision{1}, 78}});
+  bench.begin(OuterStep{2}, Revision{1});
+  BOOST_REQUIRE(bench.effect<TellBegin>().has_value());
+  BOOST_TEST(bench.effect<TellBegin>()->resume.has_value());
+}
+
 BOOST_AUTO_TEST_CASE(a_trainer_that_is_bound_waits_for_what_its_agent_has_not_and_is_not_started_again_for_it) {
   const Error none{ErrorName::MemoryUnavailable, "no shared memory for prime-outer: all 32 descriptors that `ulimit -n` allows are open"};
   Bench bench{{.stall_limit = 1min}};
