@@ -45,12 +45,13 @@ class CoordinatorKilled(unittest.TestCase):
         digests = uninterrupted()
         for seed in range(int(os.environ.get("PRIME_CHAOS_RUNS", "3"))):
             moments = random.Random(seed)
-            with Run(3, outer_steps=STEPS, dead_after="20s", env=SLOW) as run:
+            with Run(3, outer_steps=STEPS, held_at=STEPS, dead_after="20s", env=SLOW) as run:
                 for step in (3, 12, 13, 25):
                     run.wait_for("outer_step_committed", step)
                     # In the middle of inner steps, of a reduce, of a vote: at any moment of a step.
                     wait_until("a moment of the step", lambda: moments.random() < 0.2)
                     self.kill(run)
+                run.hold.unlink()
                 self.assertEqual(run.wait_for_end(), 0, f"seed {seed}")
                 commits = run.check(outer_steps=STEPS)
                 self.assertEqual({c["revision"]: c["digest"] for c in commits}, digests, f"seed {seed}")
@@ -62,12 +63,13 @@ class CoordinatorKilled(unittest.TestCase):
                 self.assertEqual(status["run"]["state"], "done")
 
     def test_one_that_stood_still_loses_nobody(self):
-        with Run(3, outer_steps=60, dead_after="2s", grace="1min", env=SLOW) as run:
+        with Run(3, outer_steps=60, held_at=60, dead_after="5s", grace="1min", env=SLOW) as run:
             run.wait_for("outer_step_committed", 3)
             os.kill(run.coordinator_pid(), signal.SIGSTOP)
             for name, lines in run.peer_journals().items():
                 wait_until(f"{name} to look for it", lambda name=name: any(line["event"] == "coordinator_lost" for line in run.peer_journals()[name]))
             os.kill(run.coordinator_pid(), signal.SIGCONT)
+            run.hold.unlink()
             self.assertEqual(run.wait_for_end(), 0)
             commits = run.check(outer_steps=60)
             self.assertEqual(len(commits[-1]["contributors"]), 3)
@@ -176,10 +178,11 @@ class CoordinatorKilled(unittest.TestCase):
             self.assertIn("decisions.json is gone", status["reason"])
 
     def test_a_peer_that_dies_meanwhile_is_lost_and_the_others_go_on(self):
-        with Run(3, outer_steps=20, dead_after="3s", env=SLOW) as run:
+        with Run(3, outer_steps=20, held_after=3, dead_after="20s", env=SLOW) as run:
             run.wait_for("outer_step_committed", 3)
             os.kill(run.up["peers"][0]["pid"], signal.SIGKILL)
             os.kill(run.coordinator_pid(), signal.SIGKILL)
+            run.go_on()
             self.assertEqual(run.wait_for_end(), 0)
             commits = run.check(outer_steps=20, lost=1)
             self.assertEqual(len(commits[-1]["contributors"]), 2)

@@ -135,19 +135,16 @@ class Decoupled(Overlapped):
             self.assertEqual([len(line["contributors"]) for line in self.rounds(run)], [3] * STEPS)
             self.equals_journal(run, 1)
 
-    def lose(self, lost, kill=None, **env):
+    def lose(self, lost, **env):
         with self.run_of(2, start=3, quorum=3, in_flight=1) as run:
             victim = self.join(run, **env)
-            if kill is not None:
-                run.wait_for("reduce_started", outer_step=kill)
-                victim.kill()
             self.ends_well(run, victim, lost)
             self.equals_journal(run)
             joined = FromJournal(run, PARTS).joined
             return {line["version"] for line in self.rounds(run) if joined & set(line["contributors"])}
 
     def test_who_dies_in_a_reduce_is_in_what_was_committed_before_it(self):
-        versions = self.lose(lost=1, kill=4)  # to which it contributed, of any fragment
+        versions = self.lose(lost=1, PRIME_FAULT="agent@reducing:50:4")  # to which it contributed, of any fragment
         self.assertTrue(versions & {1, 2})
         self.assertNotIn(STEPS, versions)
 

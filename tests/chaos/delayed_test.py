@@ -11,9 +11,9 @@ OUTER = {"lr": 0.4, "momentum": 0.5}
 
 
 class Delayed(Overlapped):
-    def run_of(self, peers, parts, in_flight, quorum=None):
+    def run_of(self, peers, parts, in_flight, quorum=None, **manifest):
         return Run(peers, up_flags=["--quorum", str(quorum or peers)], env=ENV, algorithm="delayed", fragments=parts, in_flight=in_flight, every=1,
-                   outer_steps=STEPS, **OUTER)
+                   outer_steps=STEPS, **OUTER, **manifest)
 
     def equals_reference(self, run, parts):
         return self.equals(run, Reference(run, parts, **OUTER).final())
@@ -64,7 +64,7 @@ class Delayed(Overlapped):
             self.assertEqual(set(contributors.values()), {3})
 
     def test_the_coordinator_that_dies_between_two_steps_loses_and_doubles_nothing(self):
-        with self.run_of(3, 4, 3) as run:
+        with self.run_of(3, 4, 3, held_at=STEPS) as run:
             self.lives_through_two_deaths_of_its_coordinator(run)
             self.equals_reference(run, 4)
 

@@ -16,6 +16,8 @@ from etcd import PROGRAM, Etcd  # noqa: E402
 from etcd_access import GuardedEtcd  # noqa: E402
 from waiting import LIMIT_S  # noqa: E402
 
+LEASE_S = 30
+
 
 @unittest.skipUnless(PROGRAM, "no etcd here")
 class EtcdAccess(unittest.TestCase):
@@ -42,7 +44,7 @@ class EtcdAccess(unittest.TestCase):
         return words
 
     def up(self, etcd, keys, **manifest):
-        values = dict(minimum=1, outer_steps=1_000_000, standby=f"{{etcd: ['{etcd.url}'], lease: 5s}}")
+        values = dict(minimum=1, outer_steps=1_000_000, standby=f"{{etcd: ['{etcd.url}'], lease: {LEASE_S}s}}")
         return Run(1, up_flags=("--quorum", "1", *keys), env={"PRIME_QUADRATIC_DELAY_MS": "50"}, **{**values, **manifest})
 
     def refused(self, etcd, keys):
@@ -85,7 +87,7 @@ class EtcdAccess(unittest.TestCase):
         begun = time.monotonic()
         for keys in (self.keys(etcd), self.keys(etcd, user="prime", password="wrong"), self.keys(etcd, user="other", password="s3cret")):
             self.assertIn("local.etcd.user", self.refused(etcd, keys))
-        self.assertLess(time.monotonic() - begun, 3 * 5, "what is refused is not asked again for the lease's length")
+        self.assertLess(time.monotonic() - begun, 3 * LEASE_S, "what is refused is not asked again for the lease's length")
         file = self.place / "password-s3cret"
         file.chmod(0o644)
         said = self.refused(etcd, ["--set", "local.etcd.user=prime", "--set", f"local.etcd.password_file={file}"])

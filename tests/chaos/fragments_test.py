@@ -153,11 +153,12 @@ class Fragments(unittest.TestCase):
                     self.assertEqual(len(line["contributors"]), 3 if line["version"] < 3 else 2)
 
     def test_the_coordinator_that_dies_while_several_fragments_are_reduced_loses_and_doubles_nothing(self):
-        with Run(3, up_flags=["--quorum", "3"], env=ENV, fragments=PARTS, in_flight=3, every=1) as run:
+        with Run(3, up_flags=["--quorum", "3"], env=ENV, fragments=PARTS, in_flight=3, every=1, held_at=6) as run:
             for step in (2, 4):
                 run.wait_for("reduce_started", outer_step=step)
                 os.kill(run.coordinator_pid(), signal.SIGKILL)
                 run.wait_for("coordinator_restarted", step // 2)
+            run.hold.unlink()
             self.assertEqual(run.wait_for_end(), 0)
             run.check(outer_steps=6)
             self.rounds_follow_one_another(run, 6, 3)

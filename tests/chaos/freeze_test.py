@@ -22,13 +22,14 @@ def evicted_while_frozen():
 
 class Freeze(unittest.TestCase):
     def test_a_frozen_peer_is_evicted_and_refused_as_stale_when_it_thaws(self):
-        with Run(2, outer_steps=10, dead_after="4s", up_flags=["--quorum", "3"], env={"PRIME_QUADRATIC_DELAY_MS": "20"}) as run:
+        with Run(2, outer_steps=10, dead_after="4s", held_after=2, up_flags=["--quorum", "3"]) as run:
             victim = run.join()
             run.wait_for("outer_step_committed", 2)
             agent = victim.pid
             os.kill(agent, signal.SIGSTOP)
             lost = run.wait_for("peer_lost")
             self.assertIn("no heartbeat", lost[0]["reason"])
+            run.go_on()
             self.assertEqual(run.wait_for_end(), 0)
             commits = run.check(outer_steps=10, lost=1)
             self.assertEqual(len(commits[-1]["contributors"]), 2)

@@ -268,13 +268,14 @@ class CoordinatorKilled(unittest.TestCase):
     def test_the_run_goes_on_in_the_same_epoch(self):
         for seed in range(int(os.environ.get("PRIME_CHAOS_RUNS", "3"))):
             moments = random.Random(seed)
-            with Grid(3, outer_steps=30, dead_after="20s", env=SLOW) as run:
+            with Grid(3, outer_steps=30, held_at=30, dead_after="20s", env=SLOW) as run:
                 for times, step in enumerate((3, 12, 13), 1):
                     run.wait_for("outer_step_committed", step)
                     # In the middle of inner steps, of a reduce, of a vote: at any moment of a step.
                     wait_until("a moment of the step", lambda: moments.random() < 0.2)
                     os.kill(run.coordinator_pid(), signal.SIGKILL)
                     run.wait_for("coordinator_restarted", times)
+                run.hold.unlink()
                 self.assertEqual(run.wait_for_end(), 0, f"seed {seed}")
                 commits = run.check_grid(outer_steps=30)
                 self.assertEqual({c["epoch"] for c in commits}, {commits[0]["epoch"]}, "nobody was lost, so the view stays")
@@ -282,12 +283,13 @@ class CoordinatorKilled(unittest.TestCase):
                 self.assertEqual(run.events("peer_lost"), [])
 
     def test_a_peer_that_dies_meanwhile_takes_its_replica_with_it_and_the_others_go_on(self):
-        with Grid(3, outer_steps=20, dead_after="3s", env=SLOW) as run:
+        with Grid(3, outer_steps=20, held_at=12, dead_after="20s", env=SLOW) as run:
             run.wait_for("outer_step_committed", 3)
             killed = run.peer(2, 0)
             os.kill(killed["pid"], signal.SIGKILL)
             os.kill(run.coordinator_pid(), signal.SIGKILL)
             run.wait_for("peer_lost", 2, replica=killed["replica"])
+            run.hold.unlink()
             self.assertEqual(run.wait_for_end(), 0)
             commits = run.check_grid(outer_steps=20)
             self.assertEqual(len(commits[-1]["contributors"]), 2)

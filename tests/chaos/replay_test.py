@@ -58,11 +58,12 @@ class Replay(unittest.TestCase):
                 self.is_replayed(run, fragments)
 
     def test_of_decoupled_the_journal_is_a_tape(self):
-        with self.run_of(2, "decoupled", "sync.quorum=1", "sync.grace=0s", fragments=4, in_flight=2) as run:
+        with self.run_of(2, "decoupled", "sync.quorum=1", "sync.grace=0s", fragments=4, in_flight=2, held_at=STEPS) as run:
             joiner = run.join()
             run.wait_for("reduce_started", outer_step=2)
             os.kill(run.coordinator_pid(), signal.SIGKILL)
             run.wait_for("coordinator_restarted")
+            run.hold.unlink()
             self.assertEqual(run.wait_for_end(), 0)
             wait_until("the joiner's end", lambda: joiner.poll() is not None)
             self.is_replayed(run, 4)

@@ -196,7 +196,7 @@ class Resume(unittest.TestCase):
             self.assertNotIn("exactly", on.said)
 
     def test_what_a_lost_peer_left_undone_is_done_first_by_who_goes_on(self):
-        with self.start(3, every=3, minimum=2, dead_after="2s", held_at=3, outer_steps=1000, flags=("--set", "checkpoint.keep=1000")) as run:
+        with self.start(3, every=3, minimum=2, held_at=3, outer_steps=1000, env={"PRIME_QUADRATIC_DELAY_MS": "20"}, flags=("--set", "checkpoint.keep=1000")) as run:
             run.wait_until_held()
             victim = run.up["peers"][1]
             journal = Journal(next(run.run_directory.glob(f"peers/{victim['name']}-*/journal.jsonl")))
@@ -227,6 +227,7 @@ class Resume(unittest.TestCase):
         with self.start(2, held_at=6, **how) as run:
             run.wait_until_held()
             wait_until("what each trainer has", lambda: len(list(run.run_directory.glob("peers/*/checkpoints/private-000004*"))) == 4)
+            wait_until("the state of each shard", lambda: len(list(run.run_directory.glob("peers/*/checkpoints/step-000004"))) == 2)
             kill_everything(run)
             run.hold.unlink()
             on = GoneOn(run, 2)
@@ -251,16 +252,18 @@ class Trainer(unittest.TestCase):
         data = self.enterContext(tempfile.TemporaryDirectory(prefix="prime-resume-"))
         for name in range(8):
             pathlib.Path(data, f"{name}.txt").write_text("".join(f"{name} and {i}, {i * i}\n" for i in range(900)))
-        how = {"minimum": 2, "trainer": BIN / "prime-trainer", "inner_steps": 8, "every": 4, "outer_steps": 40,
-               "up_flags": ["--set", f"data.path={data}", "--set", "model.context=64", "--set", "local.record_every=7"]}
+        last = 100
+        how = {"minimum": 2, "trainer": BIN / "prime-trainer", "inner_steps": 8, "every": 4, "outer_steps": last,
+               "up_flags": ["--set", f"data.path={data}", "--set", "model.context=64", "--set", "local.record_every=7", "--set", f"checkpoint.keep={last}"]}
         with Run(2, **how) as run:
             self.assertEqual(run.wait_for_end(), 0)
             whole = committed(run.coordinator())
         with Run(2, **how) as run:
-            wait_until("a state with what the trainers have", lambda: len(list(run.run_directory.glob("peers/*/checkpoints/private-000004"))) == 2)
-            wait_until("that state", lambda: list(run.run_directory.glob("peers/*/checkpoints/step-000004")))
+            saved = lambda what, event: collections.Counter(line["path"].rsplit("-", 1)[1] for line in told(run.run_directory, event) if what in line["path"])
+            wait_until("a state with what both trainers have", lambda: [
+                step for step, count in saved("private-", "private_state_written").items() if count == 2 and saved("step-", "checkpoint_written")[step]])
             kill_everything(run)
-            self.assertLess(max(committed(run.coordinator())), 40)
+            self.assertLess(max(committed(run.coordinator())), last)
             on = GoneOn(run, 2, *how["up_flags"])
             self.assertEqual(on.done.returncode, 0, on.done.stderr)
             after = min(committed(on.journal())) - 1

@@ -125,12 +125,13 @@ def undisturbed():
 class StandbyTakesOver(unittest.TestCase):
     def test_a_machine_that_is_gone_for_good_is_taken_over_with_the_same_bits(self):
         digests = undisturbed()
-        with Etcd() as etcd, StandbyRun(etcd, outer_steps=STEPS, dead_after="20s", env=SLOW) as run:
+        with Etcd() as etcd, StandbyRun(etcd, outer_steps=STEPS, held_at=STEPS, dead_after="20s", env=SLOW) as run:
             standby = run.stand_by()
             run.wait_until_known(standby)
             run.wait_for("outer_step_committed", 5)
             os.kill(run.guard(), signal.SIGKILL)  # the coordinator ends with it
             wait_until("the coordinator's end", lambda: not run.ours(run.coordinator_pid()))
+            run.hold.unlink()
             standby.wait_for("run_done")
             for last in run.wait_for_peers():
                 self.assertEqual(last["exit_code"], 0, last)
@@ -141,7 +142,7 @@ class StandbyTakesOver(unittest.TestCase):
             self.assertEqual(standby.status()["run"]["state"], "done")
 
     def test_a_run_that_its_owner_paused_stands_still_under_the_standby_until_it_is_told_there(self):
-        with Etcd() as etcd, StandbyRun(etcd, outer_steps=STEPS, dead_after="20s", env=SLOW) as run:
+        with Etcd() as etcd, StandbyRun(etcd, outer_steps=STEPS, held_after=STEPS // 2, dead_after="20s", env=SLOW) as run:
             standby = run.stand_by()
             run.wait_until_known(standby)
             run.wait_for("outer_step_committed", 2)
@@ -150,6 +151,7 @@ class StandbyTakesOver(unittest.TestCase):
                 return subprocess.run([PRIMECTL, word, run.up["run_id"], "--state-dir", state], capture_output=True, text=True, timeout=LIMIT_S,
                                       check=False)
             self.assertEqual(told("pause", run.state).returncode, 0)
+            run.go_on()  # the step that is under way ends
             elsewhere = told("pause", standby.state)
             self.assertNotEqual(elsewhere.returncode, 0)
             self.assertIn("is to be typed there", elsewhere.stderr)
@@ -167,11 +169,12 @@ class StandbyTakesOver(unittest.TestCase):
             self.assertEqual({len(c["contributors"]) for c in run.decided().values()}, {3})
 
     def test_an_up_that_watches_leaves_its_peers_to_the_standby(self):
-        with Etcd() as etcd, StandbyRun(etcd, outer_steps=STEPS, dead_after="20s", env=SLOW, foreground=True) as run:
+        with Etcd() as etcd, StandbyRun(etcd, outer_steps=STEPS, held_at=STEPS, dead_after="20s", env=SLOW, foreground=True) as run:
             standby = run.stand_by()
             run.wait_until_known(standby)
             run.wait_for("outer_step_committed", 5)
             os.kill(run.guard(), signal.SIGKILL)
+            run.hold.unlink()
             standby.wait_for("run_done")
             self.assertEqual(run.attended.wait(timeout=LIMIT_S), 0, (run.directory / "up.log").read_text())
             self.assertIn("go on with who stands by", (run.directory / "up.log").read_text())
@@ -279,11 +282,12 @@ class StandbyTakesOver(unittest.TestCase):
             self.assertFalse(after & {"leading", "coordinator_listening", "outer_step_begun", "outer_step_committed"}, after)
 
     def test_a_coordinator_that_its_guard_starts_again_goes_on_before_its_lease_runs_out(self):
-        with Etcd() as etcd, StandbyRun(etcd, lease="1h", grace="2h", outer_steps=STEPS, dead_after="20s", env=SLOW) as run:
+        with Etcd() as etcd, StandbyRun(etcd, lease="1h", grace="2h", outer_steps=STEPS, held_at=STEPS, dead_after="20s", env=SLOW) as run:
             standby = run.stand_by()
             run.wait_for("outer_step_committed", 5)
             os.kill(run.coordinator_pid(), signal.SIGKILL)
             run.wait_for("leading", 2)
+            run.hold.unlink()
             self.assertEqual(run.wait_for_end(), 0)
             standby.wait_for("process_ended")
             self.assertEqual(len(run.decided()), STEPS)

@@ -38,7 +38,7 @@ class Stop(unittest.TestCase):
 
     def test_down_saves_what_was_trained_and_another_run_goes_on_with_the_same_bits(self):
         digests = self.uninterrupted()
-        with Run(3, outer_steps=STEPS, env=SLOW) as run:
+        with Run(3, outer_steps=STEPS, held_at=10, env=SLOW) as run:
             run.wait_for("outer_step_committed", 4)
             done = command(run, "down", run.up["run_id"], "-o", "json")
             self.assertEqual(done.returncode, 0, done.stderr)
@@ -51,6 +51,7 @@ class Stop(unittest.TestCase):
             status = run.status()["run"]
             self.assertEqual((status["state"], status["outer_step"]), ("failed", revision))
             self.assertIn("PR0510", status["reason"])
+            run.hold.unlink()
             self.go_on(run, told["saved"][0], digests)
             # By the run's id the newest of its peers' checkpoints is found; a step too few leaves nothing to do.
             self.go_on(run, run.up["run_id"], digests)
@@ -60,7 +61,7 @@ class Stop(unittest.TestCase):
             self.assertIn("nothing is left to train", over.stderr)
 
     def test_the_last_who_leaves_saves_the_state(self):
-        with Run(3, outer_steps=STEPS, env=SLOW) as run:
+        with Run(3, outer_steps=STEPS, held_at=10, env=SLOW) as run:
             run.wait_for("outer_step_committed", 2)
             done = command(run, "leave", "--run", run.up["run_id"])
             self.assertEqual(done.returncode, 0, done.stderr)
@@ -87,13 +88,14 @@ class Stop(unittest.TestCase):
         self.assertEqual(empty.returncode, 2)
 
     def test_an_earlier_checkpoint_does_not_hide_that_the_last_state_was_not_saved(self):
-        with Run(2, outer_steps=1000, every=2, retry="0s", env=SLOW) as run:
+        with Run(2, outer_steps=1000, every=2, retry="0s", held_after=3, env=SLOW) as run:
             happened = lambda event: any(line["event"] == event for lines in run.peer_journals().values() for line in lines)
             wait_until("a checkpoint on the way", lambda: happened("checkpoint_written"))
             for peer in run.run_directory.glob("peers/*/"):
                 with contextlib.suppress(FileNotFoundError):
                     (peer / "checkpoints").rename(peer / "earlier")
                 (peer / "checkpoints").write_text("in the way")
+            run.go_on()
             wait_until("one that fails", lambda: happened("checkpoint_failed"))
             done = command(run, "down", run.up["run_id"])
             self.assertEqual(done.returncode, 1, done.stdout)

@@ -125,7 +125,7 @@ class Streaming(Overlapped):
         self.assertEqual(set(contributors.values()), {3})
 
     def test_the_coordinator_that_dies_between_two_fragments_loses_and_doubles_nothing(self):
-        with self.run_of(3) as run:
+        with self.run_of(3, held_at=STEPS) as run:
             self.lives_through_two_deaths_of_its_coordinator(run)
             self.equals_reference(run, PARTS, 1, 0.5)
 

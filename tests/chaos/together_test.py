@@ -39,7 +39,7 @@ class Together(unittest.TestCase):
             self.assertEqual(run.events("run_failed"), [])
 
     def test_a_run_whose_peers_are_all_killed_waits_for_them_and_ends_with_the_cause(self):
-        with Run(2, outer_steps=5000, dead_after="1s", grace="1s", env=SLOW) as run:
+        with Run(2, outer_steps=5000, dead_after="5s", grace="1s", env=SLOW) as run:
             run.wait_for("outer_step_committed", 3)
             self.signal_all(self.agents(run), signal.SIGKILL)
             run.wait_for("peer_absent")

@@ -76,7 +76,7 @@ BOOST_AUTO_TEST_CASE(a_transaction_does_all_or_nothing_and_says_what_stood_again
 BOOST_AUTO_TEST_CASE(what_is_under_a_lease_goes_with_it) {
   EtcdProcess server;
   Client client{{server.url()}};
-  const auto lease = client.grant(3s, LIMIT).value();
+  const auto lease = client.grant(60s, LIMIT).value();
   BOOST_REQUIRE(client.put({"/a", "x", lease}, LIMIT));
   BOOST_TEST(client.read("/a", LIMIT).value().value().lease == lease);
   BOOST_TEST(client.renew(lease, LIMIT).value());
@@ -89,7 +89,7 @@ BOOST_AUTO_TEST_CASE(what_is_under_a_lease_goes_with_it) {
   BOOST_TEST(!client.read("/a", LIMIT).value().has_value());
   BOOST_TEST(!client.renew(lease, LIMIT).value());
   BOOST_TEST(client.revoke(lease, LIMIT).has_value(), "one that is gone is no error");
-  const auto unrenewed = client.grant(1s, LIMIT).value();
+  const auto unrenewed = client.grant(5s, LIMIT).value();
   BOOST_REQUIRE(client.put({"/a", "x", unrenewed}, LIMIT));
   test::wait_until("the end of a lease that nobody renews", [&] { return !client.read("/a", LIMIT).value().has_value(); });
 }
@@ -99,7 +99,7 @@ BOOST_AUTO_TEST_CASE(an_endpoint_that_is_dead_or_mute_is_passed_over) {
   mute.freeze();
   EtcdProcess server;
   Client client{{nowhere(), mute.url(), server.url()}};
-  BOOST_REQUIRE(client.put({"/a", "x"}, 3s));
+  BOOST_REQUIRE(client.put({"/a", "x"}, 9s));
   mute.thaw();
   BOOST_TEST(Client{{server.url()}}.read("/a", LIMIT).value()->value == "x");
 }

@@ -99,11 +99,11 @@ void live(const Trial& trial, std::uint32_t rank, const std::vector<std::string>
   if (!play(*group)) return;
   seen.ready = true;
   for (const Seen& each : board.ranks)
-    while (!each.ready) std::this_thread::yield();  // who committed first may not have told yet
+    while (!each.ready) std::this_thread::sleep_for(std::chrono::milliseconds(1));  // who committed first may not have told yet
   first = false;
   if (rank == VICTIM && trial.signal != 0 && trial.at == 0) ::raise(trial.signal);
   std::fill(output.begin(), output.end(), -1.0F);
-  if (trial.signal == SIGSTOP) reduce.timeout = std::chrono::seconds(2);  // only a frozen member is given up by time
+  if (trial.signal == SIGSTOP) reduce.timeout = std::chrono::seconds(6);  // only a frozen member is given up by time
   const auto info = play(*group);
   const std::string why = info ? "" : to_string(info.error());
   const bool waited = why.find("waited for peer") != std::string::npos;
