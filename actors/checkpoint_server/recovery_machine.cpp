@@ -9,23 +9,19 @@ Transition offered(State s, const Offered& offer) {
   if (offer.revision != s.revision)
     return with(std::move(s), Fail{Error{ErrorName::FetchFailed, "the donor is at revision " + std::to_string(offer.revision.value)}},
                 "the donor moved on");
-  if (offer.total_bytes != s.expected_bytes || offer.chunks.size() > MAX_CHUNKS)
+  if (offer.total_bytes != s.expected_bytes)
     return with(std::move(s), Fail{Error{ErrorName::LayoutMismatch, "the donor offers " + std::to_string(offer.total_bytes) + " bytes"}},
                 "another layout");
-  if (s.chunks && *s.chunks != offer.chunks)
-    return with(std::move(s), Fail{Error{ErrorName::FetchFailed, "the donor offers other chunks than before"}},
-                "the donor changed its mind");
-  s.chunks = offer.chunks;
-  if (s.next == s.chunks->size()) return with(std::move(s), Done{}, "nothing is missing");
+  if (s.next == s.chunks) return with(std::move(s), Done{}, "nothing is missing");
   const auto first = s.next;
   return with(std::move(s), Ask{first}, "asks from chunk " + std::to_string(first));
 }
 
 Transition arrived(State s, const ChunkArrived& chunk) {
-  if (!s.chunks || chunk.index != s.next || chunk.index >= s.chunks->size())
+  if (chunk.index != s.next)
     return with(std::move(s), Fail{Error{ErrorName::ProtocolViolation, "chunk " + std::to_string(chunk.index) + " was not asked for"}},
                 "a wrong chunk");
-  if (chunk.digest != (*s.chunks)[chunk.index]) {
+  if (!chunk.whole) {
     if (++s.resumes > MAX_RESUMES)
       return with(std::move(s), Fail{Error{ErrorName::FetchFailed, "chunk " + std::to_string(chunk.index) + " arrives damaged"}},
                   "damaged again and again");
@@ -33,7 +29,7 @@ Transition arrived(State s, const ChunkArrived& chunk) {
   }
   s.resumes = 0;
   ++s.next;
-  if (s.next == s.chunks->size()) return with(std::move(s), Done{}, "complete");
+  if (s.next == s.chunks) return with(std::move(s), Done{}, "complete");
   return with(std::move(s), Continue{}, {});
 }
 

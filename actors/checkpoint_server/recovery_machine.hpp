@@ -1,33 +1,26 @@
 // Owns a joiner's fetch of a state: which chunk is asked for, what is believed, when it begins again, when it is done. Pure.
 //
-// The donor offers the digest of each chunk; each is checked as it arrives, and the whole against the digest that the coordinator
+// With each chunk comes its digest, by which it is checked as it arrives; the whole is checked against the digest that the coordinator
 // named before it is used. A broken connection resumes at the first chunk that is missing.
 #pragma once
 
 #include <cstdint>
-#include <optional>
 #include <string>
 #include <variant>
-#include <vector>
 
-#include "kernels/digest/digest.hpp"
 #include "messages/ids.hpp"
-#include "messages/limits.hpp"
-#include "messages/membership.hpp"
 #include "messages/result.hpp"
 
 namespace prime::checkpoint_server {
 
 /// Broken connections are resumed this often in a row without a new chunk.
 inline constexpr std::uint32_t MAX_RESUMES = 3;
-/// The most chunks that a donor's offer is believed to have: parameters and momentum of the largest model that can be bound.
-inline constexpr std::size_t MAX_CHUNKS = 2 * (MODEL_LIMITS.elements * sizeof(float) / kernels::DIGEST_CHUNK_BYTES);
 
 struct State {
   Revision revision;
-  std::uint64_t expected_bytes = 0;  ///< from the own layout
-  std::optional<std::vector<Digest>> chunks;
-  std::size_t next = 0;  ///< the first chunk that is missing
+  std::uint64_t expected_bytes = 0;  ///< from the own layout, as is
+  std::size_t chunks = 0;            ///< how many they are
+  std::size_t next = 0;              ///< the first chunk that is missing
   std::uint32_t resumes = 0;
 };
 
@@ -35,11 +28,10 @@ struct State {
 struct Offered {
   Revision revision;
   std::uint64_t total_bytes = 0;
-  std::vector<Digest> chunks;
 };
 struct ChunkArrived {
   std::size_t index = 0;
-  Digest digest;  ///< computed from the bytes received
+  bool whole = false;  ///< its bytes have the digest that came with it
 };
 struct Broken {
   Error error;

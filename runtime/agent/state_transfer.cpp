@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <bit>
 #include <cerrno>
-#include <climits>
 #include <cstring>
 #include <poll.h>
 
@@ -30,32 +29,33 @@ static_assert(MAX_FRAGMENTS <= 64, "a bit for each");
 struct OfferFrame {
   std::uint32_t status = 0;
   std::uint32_t pad = 0;
-  std::uint64_t revision = 0, total_bytes = 0, count = 0;
+  std::uint64_t revision = 0, total_bytes = 0;
 };
 struct ChunkFrame {
   std::uint64_t index = 0;
   std::uint64_t length = 0;
+  Digest digest;
 };
+static_assert(sizeof(ChunkFrame) == 32);
 
 /// Waits until the channel can go on; every wait has a deadline (law 6).
-Result<void> wait_for(net::Channel& channel, short events, Duration limit) {
+Result<void> wait_for(net::Channel& channel, short events) {
   pollfd entry{channel.fd(), events, 0};
-  const auto limit_ms =
-      static_cast<int>(std::min<std::int64_t>(std::chrono::duration_cast<std::chrono::milliseconds>(limit).count(), INT_MAX));
+  constexpr int LIMIT_MS = std::chrono::duration_cast<std::chrono::milliseconds>(STATE_SILENCE_LIMIT).count();
   for (;;) {
-    const int ready = ::poll(&entry, 1, limit_ms);
+    const int ready = ::poll(&entry, 1, LIMIT_MS);
     if (ready > 0) return {};
-    if (ready == 0) return fail(ErrorName::DeadlineExceeded, "no byte of the state for " + format_duration(limit));
+    if (ready == 0) return fail(ErrorName::DeadlineExceeded, "no byte of the state for " + format_duration(STATE_SILENCE_LIMIT));
     if (errno != EINTR) return fail(ErrorName::LaneBroken, std::strerror(errno));
   }
 }
 
 /// Turns what a channel said into "go on" (after waiting) or an error.
-Result<void> after(net::Channel& channel, net::Channel::State state, Duration limit) {
+Result<void> after(net::Channel& channel, net::Channel::State state) {
   switch (state) {
     case net::Channel::State::Ok: return {};
-    case net::Channel::State::WantRead: return wait_for(channel, POLLIN, limit);
-    case net::Channel::State::WantWrite: return wait_for(channel, POLLOUT, limit);
+    case net::Channel::State::WantRead: return wait_for(channel, POLLIN);
+    case net::Channel::State::WantWrite: return wait_for(channel, POLLOUT);
     case net::Channel::State::Capped:
       if (net::wait_ready(channel.fd(), 0, channel.capped_until())) break;  // of no event asked for, poll tells its end alone
       return {};
@@ -65,12 +65,11 @@ Result<void> after(net::Channel& channel, net::Channel::State state, Duration li
   return fail(ErrorName::LaneBroken, "the state channel broke");
 }
 
-Result<void> read_all(net::Channel& channel, std::span<std::byte> into, Duration limit = STATE_SILENCE_LIMIT,
-                      std::atomic<std::uint64_t>* moved = nullptr) {
+Result<void> read_all(net::Channel& channel, std::span<std::byte> into, std::atomic<std::uint64_t>* moved = nullptr) {
   while (!into.empty()) {
     const auto io = channel.read(into);
     if (io.state != net::Channel::State::Ok) {
-      PRIME_CHECK(after(channel, io.state, limit));
+      PRIME_CHECK(after(channel, io.state));
       continue;
     }
     into = into.subspan(io.bytes);
@@ -83,7 +82,7 @@ Result<void> write_all(net::Channel& channel, std::span<const std::byte> from) {
   while (!from.empty()) {
     const auto io = channel.write(from);
     if (io.state == net::Channel::State::Ok) from = from.subspan(io.bytes);
-    else PRIME_CHECK(after(channel, io.state, STATE_SILENCE_LIMIT));
+    else PRIME_CHECK(after(channel, io.state));
   }
   return {};
 }
@@ -93,9 +92,9 @@ Result<void> write_value(net::Channel& channel, const T& value) {
   return write_all(channel, std::as_bytes(std::span{&value, 1}));
 }
 template <class T>
-Result<T> read_value(net::Channel& channel, Duration limit = STATE_SILENCE_LIMIT) {
+Result<T> read_value(net::Channel& channel) {
   T value{};
-  PRIME_CHECK(read_all(channel, std::as_writable_bytes(std::span{&value, 1}), limit));
+  PRIME_CHECK(read_all(channel, std::as_writable_bytes(std::span{&value, 1})));
   return value;
 }
 
@@ -143,15 +142,12 @@ Result<void> serve_session(net::Channel& channel, const std::function<std::share
   if (snapshot->copied) chunks.add(std::span{*snapshot->copied});
   if (versions.size() != static_cast<std::size_t>(std::popcount(request.fragments)))
     return fail(ErrorName::ProtocolViolation, "a request for fragments that the state does not have");
-  std::vector<Digest> digests;
-  for (std::size_t index = 0; index < chunks.size(); ++index) digests.push_back(kernels::digest_bytes(chunks[index]));
-  offer = OfferFrame{0, 0, request.revision, chunks.total_bytes(), digests.size()};
+  offer = OfferFrame{0, 0, request.revision, chunks.total_bytes()};
   PRIME_CHECK(write_value(channel, offer));
   PRIME_CHECK(write_all(channel, std::as_bytes(std::span{versions})));
-  PRIME_CHECK(write_all(channel, std::as_bytes(std::span{digests})));
   PRIME_TRY(const auto first, read_value<std::uint64_t>(channel));
   for (std::size_t index = first; index < chunks.size(); ++index) {
-    PRIME_CHECK(write_value(channel, ChunkFrame{index, chunks[index].size()}));
+    PRIME_CHECK(write_value(channel, ChunkFrame{index, chunks[index].size(), kernels::digest_bytes(chunks[index])}));
     PRIME_CHECK(write_all(channel, chunks[index]));
   }
   // The joiner closes when it has everything; closing first could cut off what is still in flight.
@@ -171,6 +167,7 @@ class Fetcher {
     chunks_.add(copied);
     state_.revision = revision;
     state_.expected_bytes = chunks_.total_bytes();
+    state_.chunks = chunks_.size();
   }
 
   /// The effect that ends this connection: Done, Fail or Reconnect.
@@ -202,26 +199,22 @@ class Fetcher {
     RequestFrame request{MAGIC, PROTOCOL_VERSION, state_.revision.value, 0};
     for (const auto& each : into_) request.fragments |= std::uint64_t{1} << each.fragment;
     PRIME_CHECK(write_value(channel, request));
-    PRIME_TRY(const auto offer, read_value<OfferFrame>(channel, offer_limit(state_.expected_bytes)));
+    PRIME_TRY(const auto offer, read_value<OfferFrame>(channel));
     if (offer.status == static_cast<std::uint32_t>(OfferStatus::Busy)) return fail(ErrorName::FetchFailed, "the donor serves others");
-    if (offer.status != 0) return recovery::Offered{Revision{offer.revision}, 0, {}};
-    // The count is bounded by what this layout can have before memory is taken for it.
-    if (offer.count != chunks_.size()) return recovery::Offered{Revision{offer.revision}, offer.total_bytes + 1, {}};
+    if (offer.status != 0) return recovery::Offered{Revision{offer.revision}, 0};
     for (auto& each : into_) {
       PRIME_TRY(each.version.value, read_value<std::uint64_t>(channel));
     }
-    std::vector<Digest> digests(offer.count);
-    PRIME_CHECK(read_all(channel, std::as_writable_bytes(std::span{digests})));
-    return recovery::Offered{Revision{offer.revision}, offer.total_bytes, std::move(digests)};
+    return recovery::Offered{Revision{offer.revision}, offer.total_bytes};
   }
 
   Result<recovery::ChunkArrived> chunk(net::Channel& channel) {
     PRIME_TRY(const auto frame, read_value<ChunkFrame>(channel));
     const auto bytes = chunks_[state_.next];
     if (frame.index != state_.next || frame.length != bytes.size())
-      return recovery::ChunkArrived{frame.index == state_.next ? ~std::size_t{0} : frame.index, {}};
-    PRIME_CHECK(read_all(channel, bytes, STATE_SILENCE_LIMIT, &moved_));
-    return recovery::ChunkArrived{frame.index, kernels::digest_bytes(bytes)};
+      return recovery::ChunkArrived{frame.index == state_.next ? ~std::size_t{0} : frame.index};
+    PRIME_CHECK(read_all(channel, bytes, &moved_));
+    return recovery::ChunkArrived{frame.index, kernels::digest_bytes(bytes) == frame.digest};
   }
 
   recovery::State state_;

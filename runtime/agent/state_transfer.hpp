@@ -1,10 +1,10 @@
 // Owns the transfer of a shared state from a donor to a joiner, over a channel of its own: request, offer, ask, chunks.
 //
 // All figures are little-endian. Request: magic u32, version u32, revision u64, fragments u64 (bit i: fragment i is wanted). Offer: status
-// u32 (0 here, 1 moved on, 2 busy), pad u32, revision, total_bytes, count as u64, then the version of each wanted fragment as u64, then
-// `count` digests of 16 bytes. Ask: first chunk u64. Chunk: index u64, length u64, bytes. Chunks are those of kernels/digest over the
-// parameters, then over the momentum, of one wanted fragment after the other, and then over the copied tensors. A joiner that lost the
-// connection asks again from the first chunk that is missing; recovery_machine.hpp decides.
+// u32 (0 here, 1 moved on, 2 busy), pad u32, revision, total_bytes as u64, then the version of each wanted fragment as u64. Ask: first
+// chunk u64. Chunk: index u64, length u64, its digest of 16 bytes, bytes. Chunks are those of kernels/digest over the parameters, then over
+// the momentum, of one wanted fragment after the other, and then over the copied tensors. A joiner that lost the connection asks again from
+// the first chunk that is missing; recovery_machine.hpp decides.
 #pragma once
 
 #include <atomic>
@@ -24,11 +24,6 @@ namespace prime {
 inline constexpr std::size_t MAX_STATE_SESSIONS = 4;
 /// A partner that moves no byte for so long is given up.
 inline constexpr Duration STATE_SILENCE_LIMIT = 20s;
-/// Before its first byte a donor digests the state, at the very least so fast: more of it takes longer.
-inline constexpr std::uint64_t OFFER_BYTES_PER_S = 256 * MIB;
-constexpr Duration offer_limit(std::uint64_t state_bytes) {
-  return STATE_SILENCE_LIMIT + std::chrono::seconds(static_cast<std::int64_t>(state_bytes / OFFER_BYTES_PER_S));
-}
 
 /// The donor's side: one thread for each session.
 class StateServer {

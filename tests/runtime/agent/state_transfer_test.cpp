@@ -2,8 +2,11 @@
 // nothing of another revision.
 #include "runtime/agent/state_transfer.hpp"
 
+#include <algorithm>
 #include <array>
 #include <boost/test/unit_test.hpp>
+#include <deque>
+#include <limits>
 #include <numeric>
 #include <sys/socket.h>
 
@@ -34,8 +37,39 @@ struct Donor {
 
   std::vector<std::vector<float>> memory;
   std::shared_ptr<Snapshot> snapshot = std::make_shared<Snapshot>();
-  StateServer server{[this] { return snapshot; }};
+  /// Each over one of its own: what is left of a broken session takes nobody's place.
+  std::deque<StateServer> servers;
+  StateServer& server() {
+    return servers.emplace_back([this] { return snapshot; });
+  }
 };
+
+/// A way to the donor that does something else to what comes back: from the byte `cut` on it is closed, and the byte `spoilt` is another
+/// one.
+class Spoiling final : public net::Channel {
+ public:
+  Spoiling(net::ChannelPtr way, std::uint64_t cut, std::uint64_t spoilt) : way_(std::move(way)), cut_(cut), spoilt_(spoilt) {}
+
+  Io read(std::span<std::byte> into) override {
+    if (at_ == cut_) return {State::Closed};
+    const auto io = way_->read(into.first(std::min<std::uint64_t>(into.size(), cut_ - at_)));
+    if (spoilt_ >= at_ && spoilt_ < at_ + io.bytes) into[spoilt_ - at_] ^= std::byte{1};
+    at_ += io.bytes;
+    return io;
+  }
+  Io write(std::span<const std::byte> from) override { return way_->write(from); }
+  [[nodiscard]] std::size_t buffered() const override { return way_->buffered(); }
+  [[nodiscard]] int fd() const override { return way_->fd(); }
+  [[nodiscard]] PeerId peer() const override { return way_->peer(); }
+  void shutdown() noexcept override { way_->shutdown(); }
+
+ private:
+  net::ChannelPtr way_;
+  std::uint64_t cut_, spoilt_;
+  std::uint64_t at_ = 0;
+};
+
+constexpr auto NEVER = std::numeric_limits<std::uint64_t>::max();
 
 /// What a joiner has room for.
 struct Joiner {
@@ -51,8 +85,11 @@ struct Joiner {
     if (::socketpair(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0, ends.data()) != 0)
       return fail(ErrorName::LaneBroken, "socketpair");
     ++dialled;
-    donor.server.serve(std::make_unique<net::PlainChannel>(std::make_shared<net::Socket>(ends[0]), PeerId{2}));
-    return std::make_unique<net::PlainChannel>(std::make_shared<net::Socket>(ends[1]), PeerId{1});
+    donor.server().serve(std::make_unique<net::PlainChannel>(std::make_shared<net::Socket>(ends[0]), PeerId{2}));
+    auto way = std::make_unique<net::PlainChannel>(std::make_shared<net::Socket>(ends[1]), PeerId{1});
+    if (faults == 0) return way;
+    --faults;
+    return std::make_unique<Spoiling>(std::move(way), cut, spoilt);
   }
   Result<void> fetch(Donor& donor, Revision revision = Revision{30}) {
     return fetch_state(
@@ -64,6 +101,8 @@ struct Joiner {
   std::vector<std::byte> copied;
   std::atomic<std::uint64_t> moved{0};
   int dialled = 0;
+  int faults = 0;  ///< so many of the first ways are faulty, like this:
+  std::uint64_t cut = NEVER, spoilt = NEVER;
 };
 
 }  // namespace
@@ -106,6 +145,61 @@ BOOST_AUTO_TEST_CASE(a_donor_that_holds_another_revision_or_fewer_fragments_give
   Joiner last{{3}};
   BOOST_TEST(!last.fetch(donor));
   BOOST_TEST(last.moved.load() == 0U);
+}
+
+BOOST_AUTO_TEST_CASE(a_broken_connection_resumes_at_the_chunk_that_is_missing) {
+  Donor donor;
+  Joiner joiner{{0, 1}};
+  joiner.faults = 2;
+  joiner.cut = 2 * kernels::DIGEST_CHUNK_BYTES;  // two chunks have come but for their heads
+  BOOST_REQUIRE(joiner.fetch(donor));
+  BOOST_TEST(joiner.dialled == 3);
+  BOOST_TEST((joiner.memory[0] == donor.memory[0]));
+  BOOST_TEST((joiner.memory[1] == donor.memory[1]));
+  BOOST_TEST(joiner.moved.load() > 2 * FRAGMENT_BYTES);
+  BOOST_TEST(joiner.moved.load() < 2 * FRAGMENT_BYTES + 2 * kernels::DIGEST_CHUNK_BYTES,
+             "each time what had come of one chunk comes again");
+}
+
+BOOST_AUTO_TEST_CASE(a_connection_that_breaks_again_and_again_without_a_chunk_is_given_up) {
+  Donor donor;
+  for (const std::uint64_t cut : {std::uint64_t{0}, std::uint64_t{40}, kernels::DIGEST_CHUNK_BYTES / 2}) {
+    Joiner joiner{{0}};
+    joiner.faults = 1000;
+    joiner.cut = cut;
+    const auto fetched = joiner.fetch(donor);
+    BOOST_REQUIRE(!fetched);
+    BOOST_TEST((fetched.error().name == ErrorName::LaneBroken));
+    BOOST_TEST(joiner.dialled == 4);
+  }
+}
+
+BOOST_AUTO_TEST_CASE(a_chunk_that_comes_damaged_comes_again_and_one_that_always_does_ends_the_fetch) {
+  Donor donor;
+  for (const int times : {1, 3, 1000}) {
+    Joiner joiner{{0}};
+    joiner.faults = times;
+    joiner.spoilt = kernels::DIGEST_CHUNK_BYTES / 2;
+    const auto fetched = joiner.fetch(donor);
+    BOOST_TEST(fetched.has_value() == (times < 4));
+    BOOST_TEST(joiner.dialled == std::min(times, 3) + 1);
+    if (fetched) BOOST_TEST((joiner.memory[0] == donor.memory[0]));
+    else BOOST_TEST(fetched.error().detail == "chunk 0 arrives damaged");
+  }
+}
+
+BOOST_AUTO_TEST_CASE(no_byte_of_what_a_donor_says_of_its_chunks_is_believed) {
+  Donor donor;
+  constexpr std::uint64_t OFFER = 24 + 8;  // its frame, and the version of one fragment, which is the caller's to compare
+  for (std::uint64_t spoilt = 0; spoilt < OFFER + 32; ++spoilt) {
+    Joiner joiner{{0}};
+    joiner.faults = 1000;
+    joiner.spoilt = spoilt;
+    const auto fetched = joiner.fetch(donor);
+    const bool is_pad_or_version = (spoilt >= 4 && spoilt < 8) || (spoilt >= 24 && spoilt < OFFER);
+    BOOST_TEST(fetched.has_value() == is_pad_or_version, "byte " << spoilt);
+    if (fetched) BOOST_TEST((joiner.memory[0] == donor.memory[0]));
+  }
 }
 
 BOOST_AUTO_TEST_SUITE_END()
