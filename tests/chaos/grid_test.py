@@ -303,6 +303,7 @@ class CoordinatorKilled(unittest.TestCase):
             os.kill(killed["pid"], signal.SIGKILL)
             run.wait_for("peer_lost", 2, replica=killed["replica"])
             os.kill(run.coordinator_pid(), signal.SIGKILL)
+            wait_until("the coordinator's end", lambda: not run.ours(run.coordinator_pid()))  # until then it writes
             # As if it had been killed between the decision and its record.
             path = run.run_directory / "coordinator" / "journal.jsonl"
             path.write_text("".join(line for line in path.read_text().splitlines(keepends=True) if '"event":"peer_lost"' not in line))
