@@ -52,9 +52,11 @@ std::optional<Fragments> Publications::take_next() {
   return fragments;
 }
 
-std::optional<Publications::Taken> Publications::taken() {
-  if (!std::exchange(p_.taking, false)) return std::nullopt;
-  Taken taken{std::move(p_.waiting.front()), std::exchange(p_.in_vain, false)};
+Publications::Taken Publications::taken() {
+  Taken taken;
+  if (!std::exchange(p_.taking, false)) return taken;
+  taken.fate = std::exchange(p_.in_vain, false) ? Taken::Fate::InVain : Taken::Fate::Counts;
+  taken.publication = std::move(p_.waiting.front());
   p_.waiting.pop_front();
   return taken;
 }

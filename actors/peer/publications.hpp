@@ -40,8 +40,13 @@ struct Published {
 class Publications {
  public:
   struct Taken {
-    Publication publication;
-    bool in_vain = false;  ///< its version is committed without it
+    enum class Fate : std::uint8_t {
+      Gone,    ///< the life that published it has ended meanwhile
+      InVain,  ///< its version is committed without it
+      Counts,
+    };
+    Fate fate = Fate::Gone;
+    Publication publication = {};
   };
 
   Publications(std::uint32_t fragments, bool decoupled, Published& published)
@@ -58,8 +63,8 @@ class Publications {
   std::optional<std::string> add(Publication publication);
   /// The first of what waits is to be taken, of these fragments; nothing as long as it would take the place of something uncommitted.
   std::optional<Fragments> take_next();
-  /// Ends what take_next began; nothing if the life that published it has ended meanwhile.
-  std::optional<Taken> taken();
+  /// Ends what take_next began.
+  Taken taken();
   /// What was taken is on its way to the others.
   void contributed(const Fragments& fragments);
   /// A version with this peer's work; whether this life has waited for it.

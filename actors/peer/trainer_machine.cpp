@@ -97,12 +97,12 @@ class Handler {
   /// it would go the same way again.
   std::string operator()(const ContributionTaken& event) {
     auto taken = publications_.taken();
-    if (!taken) return "of a trainer that is gone";
-    if (taken->in_vain) {
+    if (taken.fate == Publications::Taken::Fate::Gone) return "of a trainer that is gone";
+    if (taken.fate == Publications::Taken::Fate::InVain) {
       go_on();
       return "its version is committed without it";
     }
-    auto& [work, diverged_at, record] = taken->publication;
+    auto& [work, diverged_at, record] = taken.publication;
     if (!s_.options.decoupled && work.step != std::get<OuterStep>(s_.step)) {
       go_on();
       return "contributed to a step that is over";

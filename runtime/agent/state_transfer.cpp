@@ -5,7 +5,9 @@
 #include <cerrno>
 #include <cstring>
 #include <poll.h>
+#include <stop_token>
 #include <sys/mman.h>
+#include <system_error>
 #include <thread>
 #include <unistd.h>
 
@@ -178,6 +180,7 @@ class Fetcher {
     auto effect = step_or_broken(offered(channel));
     while (std::holds_alternative<recovery::Ask>(effect) || std::holds_alternative<recovery::Continue>(effect)) {
       if (const auto* ask = std::get_if<recovery::Ask>(&effect)) {
+        make_pages();
         if (auto sent = write_value(channel, std::uint64_t{ask->first}); !sent) return decide(recovery::Broken{sent.error()});
       }
       effect = step_or_broken(chunk(channel));
@@ -186,17 +189,23 @@ class Fetcher {
   }
   recovery::Effect broken(const Error& error) { return decide(recovery::Broken{error}); }
 
+ private:
   /// The kernel makes a page, all zero, when it is written for the first time, which may take longer than to receive it: a thread that does
-  /// nothing else goes ahead of the bytes. A kernel that cannot (before 5.14) makes them as before.
-  void make_pages(const std::stop_token& stop) const {
-    const auto page = static_cast<std::uintptr_t>(::sysconf(_SC_PAGESIZE));
-    for (std::size_t index = 0; index < chunks_.size() && !stop.stop_requested(); ++index) {
-      const auto before = reinterpret_cast<std::uintptr_t>(chunks_[index].data()) % page;
-      if (::madvise(chunks_[index].data() - before, chunks_[index].size() + before, MADV_POPULATE_WRITE) != 0) return;
+  /// nothing else goes ahead of the bytes. Without it, as with a kernel before 5.14, they are made as they are written.
+  void make_pages() {
+    if (ahead_.joinable()) return;
+    try {
+      ahead_ = std::jthread([this](const std::stop_token& stop) {
+        const auto page = static_cast<std::uintptr_t>(::sysconf(_SC_PAGESIZE));
+        for (std::size_t index = 0; index < chunks_.size() && !stop.stop_requested(); ++index) {
+          const auto before = reinterpret_cast<std::uintptr_t>(chunks_[index].data()) % page;
+          if (::madvise(chunks_[index].data() - before, chunks_[index].size() + before, MADV_POPULATE_WRITE) != 0) return;
+        }
+      });
+    } catch (const std::system_error&) {  // this agent may have no more threads
     }
   }
 
- private:
   recovery::Effect decide(const recovery::Event& event) {
     auto transition = recovery::step(std::move(state_), event);
     state_ = std::move(transition.state);
@@ -235,6 +244,7 @@ class Fetcher {
   std::vector<OuterState::Incoming>& into_;
   Chunks<std::byte> chunks_;
   std::atomic<std::uint64_t>& moved_;
+  std::jthread ahead_;  ///< the last: it reads the chunks
 };
 
 }  // namespace
@@ -249,7 +259,6 @@ Result<void> fetch_state(Revision revision, std::vector<OuterState::Incoming>& i
                          const std::function<Result<net::ChannelPtr>()>& dial, const std::function<void(net::Channel*)>& channel_opened,
                          std::atomic<std::uint64_t>& moved) {
   Fetcher fetcher{revision, into, copied, moved};
-  const std::jthread ahead([&](const std::stop_token& stop) { fetcher.make_pages(stop); });
   for (;;) {
     auto channel = dial();
     recovery::Effect effect;

@@ -127,9 +127,15 @@ BOOST_AUTO_TEST_CASE(of_several_addresses_the_one_where_the_right_one_answers_is
   BOOST_TEST(host->counters().accepted == 1U, "it was dialed once");
   BOOST_TEST(carries(**dialed, *arrival.channel));
   dialed->reset();
-  // What led there before is tried first. How long the others wait for that is a matter of time, and of no test.
-  BOOST_TEST(dial(all, Protocol::Lane, guest_credentials(), Expectation::peer(HOST_ID), PATIENCE, Transport::Tls, &memory).has_value());
-  BOOST_TEST((host.take().channel->peer() == GUEST_ID));
+  // The others are tried, too, when that takes its time, which a busy machine may have it do now and then.
+  bool alone = false;
+  for (int tries = 0; tries < 20 && !alone; ++tries) {
+    const auto refused = stranger->counters().refused;
+    BOOST_TEST(dial(all, Protocol::Lane, guest_credentials(), Expectation::peer(HOST_ID), PATIENCE, Transport::Tls, &memory).has_value());
+    BOOST_TEST((host.take().channel->peer() == GUEST_ID));
+    alone = stranger->counters().refused == refused;
+  }
+  BOOST_TEST(alone, "what led there before is tried first");
 }
 
 BOOST_AUTO_TEST_CASE(where_none_leads_there_each_address_is_named_with_what_became_of_it) {
