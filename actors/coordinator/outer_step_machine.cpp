@@ -322,7 +322,7 @@ std::string returned(State& state, PeerId from, const Hello& message, Instant no
   for (auto& round : state.rounds) {
     auto& work = round.work.at(from);
     if (!is_reduced(round, from)) {
-      says_again = true;
+      says_again = says_again || work.contributes == contributes;  // whose work is in other rounds has nothing to say of this one
       work.ready.reset();
       work.idle_answer_due = !contributes && !only_closed;
       if (work.idle_answer_due) work.begun = begun.begun;

@@ -405,6 +405,22 @@ BOOST_AUTO_TEST_CASE(a_coordinator_that_is_killed_keeps_the_commits_of_all_fragm
   BOOST_TEST((bench.told<Commit>(2).op == bench.operations[1]));
 }
 
+BOOST_AUTO_TEST_CASE(who_is_back_and_whose_work_is_in_one_reduce_and_in_what_is_committed_is_asked_for_nothing) {
+  Halves bench;
+  bench.seat_all(2);
+  for (const std::uint64_t peer : {1, 2}) bench.ready(peer, 100);
+  bench.vote_all(2, part(0, 1));
+  BOOST_TEST(bench.told<StartReduce>(2).fragment == 1U);
+  bench.vote(2, part(1, 1));
+  bench.cut(2);
+  auto hello = Bench::hello_of(2);
+  hello.returning = true;
+  bench.hear(2, hello);
+  BOOST_TEST(bench.sent<BeginStep>().empty(), "its work is known of each fragment that lacks it");
+  bench.vote(1, part(1, 1));
+  BOOST_TEST(bench.journaled<events::OuterStepCommitted>().size() == 1U);
+}
+
 BOOST_AUTO_TEST_SUITE_END()
 
 BOOST_AUTO_TEST_SUITE(peer_side)
