@@ -49,7 +49,9 @@ struct SaveOrder {
   peer::SaveState order;
 };
 /// A fetch that is under way ends: it would keep what is ordered after it waiting.
-struct StopFetching {};
+struct StopFetching {
+  std::optional<FetchState> fetch;  ///< if it is this one; empty: any, and none begins any more
+};
 /// The agent ends, after everything ordered before.
 struct EndOrder {
   std::optional<Error> cause;

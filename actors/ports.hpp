@@ -163,8 +163,8 @@ class RecoveryPort {
   virtual ~RecoveryPort() = default;
   /// The digests of what it holds then, by fragment.
   virtual Result<std::vector<Digest>> fetch(const FetchState& fetch) = 0;
-  /// Ends a fetch that is under way; callable from any thread.
-  virtual void cancel_fetch() = 0;
+  /// Ends a fetch that is under way, if it is this one; empty: any, and none begins any more. Callable from any thread.
+  virtual void stop_fetch(const std::optional<FetchState>& fetch) = 0;
   /// Writes the state of this revision, which is held for that, and returns the checkpoint's path.
   virtual Result<std::string> write_checkpoint(Revision of) = 0;
   /// Writes what the trainer had for itself at this revision, and returns the path; nothing where the trainer binds nothing private.

@@ -4,6 +4,7 @@
 #include <chrono>
 #include <poll.h>
 #include <sys/eventfd.h>
+#include <system_error>
 #include <thread>
 
 #include "cli/patience.hpp"
@@ -162,12 +163,15 @@ JoinProgress::JoinProgress(Terminal& terminal, const std::filesystem::path& peer
                            std::string coordinator)
     : teller_(std::make_unique<Teller>(terminal, peer_directory, std::move(coordinator), name)) {
   terminal.say("Seating", harmless(name) + ": its model and data are compared with the run's");
-  teller_->thread = std::thread([teller = teller_.get()] { teller->run(); });
+  try {
+    teller_->thread = std::thread([teller = teller_.get()] { teller->run(); });
+  } catch (const std::system_error&) {  // there may be no more threads: it joins without a word
+  }
 }
 
 JoinProgress::~JoinProgress() {
   ::eventfd_write(teller_->end.get(), 1);
-  teller_->thread.join();
+  if (teller_->thread.joinable()) teller_->thread.join();
 }
 
 }  // namespace prime::cli

@@ -76,6 +76,7 @@ void PeerActorImpl::carry_out(const peer::Effect& effect) {
                  [&](const peer::AskPublication& e) { ports_.trainer->ask(e.asked); },
                  [&](const peer::StartTrainerOver&) { ports_.trainer->start_over(); },
                  [&](const peer::StartFetch& e) { send(ports_.supervisor, FetchOrder{e.fetch}); },
+                 [&](const peer::StopFetch& e) { send(ports_.supervisor, StopFetching{e.fetch}); },
                  [&](const peer::RunReduce& e) {
                    send(ports_.reduce_worker, ReduceHappening{reduce_worker::Run{e.reduce, e.brings}});
                  },
@@ -89,7 +90,7 @@ void PeerActorImpl::carry_out(const peer::Effect& effect) {
                  [&](const peer::SaveState& e) { ports_.save(e); },
                  [&](const peer::StopWork& e) {
                    ports_.trainer->stop(e.cause);
-                   send(ports_.supervisor, StopFetching{});
+                   send(ports_.supervisor, StopFetching{std::nullopt});
                  },
                  [&](const peer::End& e) { send(ports_.supervisor, EndOrder{e.cause}); },
                  [](Probe) {},

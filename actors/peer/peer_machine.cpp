@@ -208,6 +208,7 @@ class Handler : Part {
     s_.fetch = m;
     if (!s_.fetching) return start_fetch(m);
     emit(Probe::FetchQueued);
+    if (m.donor != s_.fetching->donor) emit(StopFetch{*s_.fetching});
     return "fetches that when the fetch in flight has ended";
   }
 

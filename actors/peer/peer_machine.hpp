@@ -255,6 +255,10 @@ struct StartTrainerOver {};
 struct StartFetch {
   FetchState fetch;
 };
+/// Its donor is gone, as far as the coordinator knows, and another one is wanted: it may be mute for long. Ends in FetchEnded.
+struct StopFetch {
+  FetchState fetch;
+};
 /// Reduce, then prepare the next state; ends in one ReduceEnded.
 struct RunReduce {
   StartReduce reduce;
@@ -297,8 +301,9 @@ struct StopWork {
 struct End {
   std::optional<Error> cause;
 };
-using Effect = std::variant<JournalEvent, Tell, Redial, StartTrainer, BeginTraining, AskPublication, StartTrainerOver, StartFetch,
-                            RunReduce, AbortReduce, ApplyCommit, Discard, StartMeasure, FinishTraining, SaveState, StopWork, End, Probe>;
+using Effect =
+    std::variant<JournalEvent, Tell, Redial, StartTrainer, BeginTraining, AskPublication, StartTrainerOver, StartFetch, StopFetch,
+                 RunReduce, AbortReduce, ApplyCommit, Discard, StartMeasure, FinishTraining, SaveState, StopWork, End, Probe>;
 
 struct Transition {
   State state;

@@ -26,7 +26,7 @@ SupervisorImpl::behavior_type SupervisorImpl::make_behavior() {
         if (!order.order.periodic) saving_ = order;
         send(server_, order);
       },
-      [this](StopFetching) { ports_.checkpoint_server.recovery->cancel_fetch(); },
+      [this](const StopFetching& order) { ports_.checkpoint_server.recovery->stop_fetch(order.fetch); },
       [this](const EndOrder& order) { send(server_, order); },
   };
 }

@@ -3,6 +3,7 @@
 #include <caf/actor_system_config.hpp>
 #include <caf/send.hpp>
 #include <mutex>
+#include <system_error>
 #include <thread>
 #include <unistd.h>
 
@@ -326,7 +327,7 @@ class Agent {
   void redial(std::vector<Addresses> addresses) {
     std::erase(addresses, coordinator_);
     addresses.insert(addresses.begin(), coordinator_);
-    redialing_ = std::jthread([this, addresses = std::move(addresses)](const std::stop_token& ended) {
+    const auto dial = [this, addresses = std::move(addresses)](const std::stop_token& ended) {
       transport_->shutdown_connections();  // of one that only fell silent
       std::optional<Error> cause;
       for (const auto& address : addresses) {
@@ -339,7 +340,13 @@ class Agent {
         cause = std::move(found.error());
       }
       if (cause) caf::anon_send(shell_, PeerHappening{peer::RedialFailed{std::move(*cause)}});
-    });
+    };
+    try {
+      redialing_ = std::jthread(dial);
+    } catch (const std::system_error& thrown) {  // it is tried again later, when this agent may have threads again
+      Error cause{ErrorName::MemoryUnavailable, std::string{"a thread to look for the coordinator: "} + thrown.what()};
+      caf::anon_send(shell_, PeerHappening{peer::RedialFailed{std::move(cause)}});
+    }
   }
 
   void end_actors(caf::actor_system& system) {

@@ -558,15 +558,20 @@ Result<std::vector<Digest>> PeerHost::fetch(const FetchState& fetch) {
   for (std::uint32_t fragment = 0; fragment < held.size(); ++fragment)
     if (fetch.parts.size() != held.size() || fetch.parts[fragment] != held[fragment]) wanted.push_back(fragment);
   const auto terms = shared();
+  {
+    const Lock lock(mutex_);
+    under_way_ = {fetch.donor, fetch.revision};
+  }
   const auto opened = [this](net::Channel* channel) {
     const Lock lock(mutex_);
     fetching_ = channel;
-    if (channel != nullptr && cancelled_) channel->shutdown();
+    if (channel != nullptr && (cancelled_ || !under_way_)) channel->shutdown();
   };
   const auto dial = [&]() -> Result<net::ChannelPtr> {
     {
       const Lock lock(mutex_);
       if (cancelled_) return fail(ErrorName::FetchFailed, "this peer ends");
+      if (!under_way_) return fail(ErrorName::FetchFailed, "its donor is gone, and another one is asked");
     }
     return options_.dial_donor(fetch, terms);
   };
@@ -587,9 +592,11 @@ Result<std::vector<Digest>> PeerHost::fetch(const FetchState& fetch) {
   return digests_of(state.fragments());
 }
 
-void PeerHost::cancel_fetch() {
+void PeerHost::stop_fetch(const std::optional<FetchState>& fetch) {
   const Lock lock(mutex_);
-  cancelled_ = true;
+  if (!fetch) cancelled_ = true;
+  else if (!under_way_ || *under_way_ != std::pair{fetch->donor, fetch->revision}) return;
+  under_way_.reset();
   if (fetching_ != nullptr) fetching_->shutdown();
 }
 

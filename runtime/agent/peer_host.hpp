@@ -78,7 +78,7 @@ class PeerHost final : public TrainerPort, public StatePort, public RecoveryPort
 
   // RecoveryPort
   Result<std::vector<Digest>> fetch(const FetchState& fetch) override;
-  void cancel_fetch() override;
+  void stop_fetch(const std::optional<FetchState>& fetch) override;
   Result<std::string> write_checkpoint(Revision of) override;
   Result<std::optional<std::string>> write_private_state(Revision of) override;
 
@@ -176,6 +176,7 @@ class PeerHost final : public TrainerPort, public StatePort, public RecoveryPort
   std::optional<Revision> founded_;  ///< the revision that the run began with, as long as it is to be kept beside contributions
   bool record_read_ = false;         ///< what was saved for the trainer
   net::Channel* fetching_ = nullptr;
+  std::optional<std::pair<PeerId, Revision>> under_way_;  ///< the fetch, until it is stopped
   bool cancelled_ = false;
   std::atomic<std::uint64_t> fetched_bytes_ = 0;
 };

@@ -11,6 +11,7 @@
 #include <poll.h>
 #include <sys/eventfd.h>
 #include <sys/socket.h>
+#include <system_error>
 #include <thread>
 #include <unistd.h>
 
@@ -395,7 +396,11 @@ Result<std::unique_ptr<TrainerHost>> TrainerHost::adopt(PacketSocket socket, con
   if (::getsockopt(socket.number(), SOL_SOCKET, SO_PEERCRED, &owner, &size) == 0) impl->pid = static_cast<std::uint32_t>(owner.pid);
   impl->socket = std::move(socket);
   impl->connected = true;
-  impl->thread = std::jthread([life = impl.get()] { life->run(); });
+  try {
+    impl->thread = std::jthread([life = impl.get()] { life->run(); });
+  } catch (const std::system_error& thrown) {
+    return fail(refused(ErrorName::ProcessFailed, "a thread for the trainer", thrown.code().value()));
+  }
   return std::unique_ptr<TrainerHost>(new TrainerHost(std::move(impl)));
 }
 

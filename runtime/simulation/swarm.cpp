@@ -412,6 +412,7 @@ void Swarm::carry_out(std::size_t i, const peer::Effect& effect) {
                  [&](const peer::AskPublication& ask) { step_trainer(i, trainer_life::Ask{ask.asked}); },
                  [&](const peer::StartTrainerOver&) { step_trainer(i, trainer_life::StartOver{}); },
                  [&](const peer::StartFetch& start) { start_fetch(i, start.fetch); },
+                 [&](const peer::StopFetch&) { host.fetch_stopped = true; },
                  [&](const peer::RunReduce& run) { run_reduce(i, run.reduce); },
                  [&](const peer::AbortReduce& abort) { abort_reduce(i, abort.op); },
                  [&](const peer::ApplyCommit& apply) { apply_commit(i, apply); },

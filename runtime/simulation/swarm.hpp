@@ -110,7 +110,8 @@ struct Host {
   };
   std::map<OperationId, Prepared> prepared;
   bool fetching = false;
-  bool stalls = false;  ///< in its next reduce
+  bool fetch_stopped = false;  ///< it ends without a state
+  bool stalls = false;         ///< in its next reduce
   std::optional<OperationId> stalled_in;
   std::map<Revision, Model> fetched;
   trainer_life::State life;    ///< its trainer's

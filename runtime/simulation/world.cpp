@@ -253,6 +253,7 @@ std::vector<Digest> Swarm::told_parts(const Model& model) const {
 void Swarm::start_fetch(std::size_t i, const FetchState& fetch) {
   if (hosts_[i].fetching) return violate("SIM-4 " + hosts_[i].machine.options.hello.name + " fetches twice at once");
   hosts_[i].fetching = true;
+  hosts_[i].fetch_stopped = false;
   const auto usual = hosts_[i].spec.fetch_time;
   schedule(random_.between(usual / 2, usual), [this, i, fetch] { end_fetch(i, fetch); });
 }
@@ -260,6 +261,7 @@ void Swarm::start_fetch(std::size_t i, const FetchState& fetch) {
 void Swarm::end_fetch(std::size_t i, const FetchState& fetch) {
   auto& host = hosts_[i];
   if (!host.alive) return;
+  if (host.fetch_stopped) return post(i, peer::FetchEnded{fetch.revision, fail(ErrorName::FetchFailed, "another donor is asked")}, 0ms);
   const auto donor = index_of(fetch.donor);
   if (host.paused || (donor && hosts_[*donor].alive && hosts_[*donor].paused)) {  // stands still; the lane gives up some time
     if (!host.paused && random_.chance(0.05))

@@ -410,6 +410,8 @@ BOOST_AUTO_TEST_CASE(one_fetch_runs_at_a_time_and_the_newest_order_is_the_one_th
   BOOST_TEST(bench.effect<StartFetch>().has_value());
   bench.hear(FetchState{PeerId{3}, {}, Revision{3}, NEXT});
   BOOST_TEST(!bench.effect<StartFetch>().has_value());
+  BOOST_REQUIRE(bench.effect<StopFetch>().has_value());
+  BOOST_TEST(bench.effect<StopFetch>()->fetch.donor.value == 2U, "a donor that is gone may be mute for long");
   bench.on(FetchEnded{Revision{3}, fail(ErrorName::PeerLost)});
   BOOST_REQUIRE(bench.effect<StartFetch>().has_value());
   BOOST_TEST(bench.effect<StartFetch>()->fetch.donor.value == 3U);
