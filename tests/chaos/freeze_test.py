@@ -40,6 +40,25 @@ class Freeze(unittest.TestCase):
             if "evicted" in run.join_log(0).split("error:")[-1]:
                 self.assertRegex(run.join_log(0).splitlines()[-1], r"^hint: `\S+ join INVITE .*--state-dir \S+`, with the invite that it had .*, takes part again")
 
+    def test_a_joiner_whose_donor_is_frozen_is_given_the_state_by_another_one_and_keeps_its_seat(self):
+        # 8 MB of state, of which a donor sends 1.25 MB/s.
+        with Run(3, outer_steps=2, held_at=2, dead_after="4s", deadline="20s", env={"PRIME_QUADRATIC_ELEMENTS": "1000000"},
+                 up_flags=("--quorum", "3", "--set", "local.network.cap=10Mbit/s", "--set", "local.network.shared_memory=false")) as run:
+            run.wait_until_held()
+            joiner = run.join()
+            donor = run.wait_for("peer_fetching")[0]["donor"]
+            frozen = next(peer["pid"] for peer in run.up["peers"] if peer["name"] == donor)
+            os.kill(frozen, signal.SIGSTOP)
+            self.assertEqual(run.wait_for("peer_lost")[0]["name"], donor)
+            run.wait_for("peer_admitted", 4)
+            run.hold.unlink()
+            wait_until("the joiner's end", lambda: joiner.poll() is not None)
+            self.assertEqual(joiner.returncode, 0, run.join_log(0))
+            self.assertEqual([line["attempt"] for line in run.events("peer_fetching")], [1, 2])
+            os.kill(frozen, signal.SIGCONT)
+            self.assertEqual(run.wait_for_end(), 0)
+            run.check(outer_steps=2, lost=1)
+
     def test_the_command_that_brings_an_evicted_peer_back_is_named_here_and_there(self):
         with evicted_while_frozen() as (run, peer, _):
             seen = subprocess.run([str(PRIMECTL), "status", run.up["run_id"], "--state-dir", str(run.state)], capture_output=True, text=True,
