@@ -18,8 +18,8 @@ inline constexpr std::uint32_t MAX_RESUMES = 3;
 
 struct State {
   Revision revision;
-  std::uint64_t expected_bytes = 0;  ///< from the own layout, as is
-  std::size_t chunks = 0;            ///< how many they are
+  std::uint64_t expected_bytes = 0;  ///< of the own layout
+  std::size_t chunks = 0;            ///< of the own layout
   std::size_t next = 0;              ///< the first chunk that is missing
   std::uint32_t resumes = 0;
 };

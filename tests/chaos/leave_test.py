@@ -35,16 +35,18 @@ class Leave(unittest.TestCase):
             run.check(outer_steps=40)
 
     def test_a_trainer_that_keeps_dying_takes_its_peer_out_with_the_cause(self):
-        with Run(3, outer_steps=6, restarts=2, trainer="/bin/false", up_flags=["--quorum", "3"]) as run:
+        with Run(3, outer_steps=6, restarts=2, trainer="/bin/false", wait_limit="20s", up_flags=["--quorum", "3"]) as run:
             lost = run.wait_for("peer_lost", 3)
+            self.assertNotEqual(run.wait_for_end(), 0)
             self.assertEqual(len(lost), 3)
             for line in lost:
                 self.assertIn("the trainer failed", line["reason"])
 
     def test_a_trainer_that_never_attaches_has_stalled(self):
         flags = ["--set", 'local.trainer_command=["/bin/sleep", "600"]', "--set", "local.trainer.stall_limit=1s"]
-        with Run(2, restarts=1, up_flags=flags) as run:
+        with Run(2, restarts=1, wait_limit="20s", up_flags=flags) as run:
             lost = run.wait_for("peer_lost", 2)
+            self.assertNotEqual(run.wait_for_end(), 0)
             self.assertEqual(len(lost), 2)
             for line in lost:
                 self.assertIn("it stalled: no sign of life for 1.0 s (`local.trainer.stall_limit`)", line["reason"])
