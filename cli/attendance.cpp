@@ -51,7 +51,8 @@ Attendance::Turn Attendance::next_turn() {
   // Asked before the journals are read: what a process wrote before its end is then in the picture.
   const bool coordinator_ended = run_.coordinator.reap().has_value();
   const bool agents_ended = all_agents_ended();
-  if (telemetry::is_gone(run_.directory) && !directory_moved()) return Turn::StateGone;
+  note_move();
+  if (place_.removed()) return Turn::StateGone;
   view_.show_news();
   if (coordinator_ended) return Turn::CoordinatorEnded;
   const auto status = observer_.status();
@@ -67,11 +68,10 @@ void Attendance::note_obstacle(std::uint64_t revision) {
   if (auto now = observer_.held_up(); !now.empty()) obstacle_ = std::move(now);
 }
 
-bool Attendance::directory_moved() {
+void Attendance::note_move() {
   const auto moved = place_.moved();
   if (moved && !moved_) terminal_.say("Waiting", harmless(to_string(*moved)), Role::Degraded);
   moved_ = moved.has_value();
-  return moved_;
 }
 
 bool Attendance::all_agents_ended() {

@@ -26,7 +26,7 @@ class Attendance {
   /// Between two tries to serve again nothing says what kept the coordinator away: what was seen last counts until the run goes on.
   void note_obstacle(std::uint64_t revision);
   /// Says once that the directory was moved, and where to: what is at work waits until it is back.
-  bool directory_moved();
+  void note_move();
   bool all_agents_ended();
   /// False when it was interrupted.
   bool wait_for_agents(Duration limit);

@@ -3,10 +3,8 @@
 #include <cstdio>
 #include <cstdlib>
 #include <deque>
-#include <filesystem>
 #include <mutex>
 
-#include "runtime/store/kept_place.hpp"
 #include "runtime/telemetry/event_json.hpp"
 
 namespace prime {
@@ -19,8 +17,6 @@ constexpr std::size_t KEPT_LINES_MAX = 4096;
 
 struct RecordJournal::Kept {
   store::Journal journal;
-  std::filesystem::path path;
-  store::KeptPlace place;  ///< of the directory
   NoRoom no_room;
   std::mutex mutex;  ///< keeps the order of lines; held over one write, or those that waited
   std::deque<JournalEvent> waiting;
@@ -38,15 +34,15 @@ struct RecordJournal::Kept {
   }
 };
 
-RecordJournal::RecordJournal(store::Journal journal, const std::filesystem::path& path, NoRoom no_room)
-    : kept_(new Kept{std::move(journal), path, store::KeptPlace{path.parent_path()}, no_room, {}, {}, 0}) {}
+RecordJournal::RecordJournal(store::Journal journal, NoRoom no_room)
+    : kept_(new Kept{std::move(journal), no_room, {}, {}, 0}) {}
 RecordJournal::RecordJournal(RecordJournal&&) noexcept = default;
 RecordJournal& RecordJournal::operator=(RecordJournal&&) noexcept = default;
 RecordJournal::~RecordJournal() = default;
 
 Result<RecordJournal> RecordJournal::open(const std::filesystem::path& path, NoRoom no_room) {
   PRIME_TRY(auto journal, store::Journal::open(path));
-  return RecordJournal{std::move(journal), path, no_room};
+  return RecordJournal{std::move(journal), no_room};
 }
 
 void RecordJournal::append(const JournalEvent& event) {
@@ -54,10 +50,8 @@ void RecordJournal::append(const JournalEvent& event) {
   kept_->waiting.push_back(event);
   const auto written = kept_->write_all();
   if (written) return;
-  // Whoever removed the journal wants no more of this process; whoever moved it may move it back, and the state is here.
-  std::error_code ignored;
-  const bool is_there = std::filesystem::exists(kept_->path, ignored) || kept_->place.moved();
-  if (kept_->no_room == NoRoom::EndsProcess || !is_there) {
+  // Whoever removed the journal wants no more of this process; whoever moved it may move it back, and a peer holds the state.
+  if (kept_->no_room == NoRoom::EndsProcess || kept_->journal.removed()) {
     std::fputs(render(written.error()).c_str(), stderr);
     std::_Exit(info(written.error().name).exit_code);
   }

@@ -19,7 +19,7 @@ enum class NoRoom : std::uint8_t {
   IsKept,       ///< of a peer, which decides nothing: it holds the state, and writes the line when there is room again
 };
 
-/// A journal that is gone, or cannot be written where that matters, ends the process at once. Safe from any thread.
+/// A journal that was removed, or cannot be written where that matters, ends the process at once. Safe from any thread.
 class RecordJournal final : public JournalPort {
  public:
   static Result<RecordJournal> open(const std::filesystem::path& path, NoRoom no_room = NoRoom::EndsProcess);
@@ -30,7 +30,7 @@ class RecordJournal final : public JournalPort {
 
  private:
   struct Kept;
-  RecordJournal(store::Journal journal, const std::filesystem::path& path, NoRoom no_room);
+  RecordJournal(store::Journal journal, NoRoom no_room);
   std::unique_ptr<Kept> kept_;
 };
 

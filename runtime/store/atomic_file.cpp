@@ -211,7 +211,7 @@ DirectoryTransaction::DirectoryTransaction(fs::path target, fs::path staging, De
 Result<DirectoryTransaction> DirectoryTransaction::begin(fs::path target) {
   const auto parent = parent_of(target);
   std::error_code error;
-  fs::create_directories(parent, error);
+  fs::create_directory(parent, error);  // no more: whoever removed or moved what it lies in gets no part of it back
   if (error) return fail(storage_error("create", parent, error.value()));
   remove_leftovers(parent);
   auto staging = hidden_name(target);

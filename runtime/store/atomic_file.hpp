@@ -40,7 +40,7 @@ Result<void> check_writable(const std::filesystem::path& path);
 /// A directory in the making. Removed again unless `commit` succeeds.
 class DirectoryTransaction {
  public:
-  /// Also removes what dead writers left beside `target`. Fails when another process is writing the same target.
+  /// Makes the directory that `target` is to lie in, where only that one is absent. Also removes what dead writers left beside `target`. Fails when another process is writing the same target.
   static Result<DirectoryTransaction> begin(std::filesystem::path target);
   DirectoryTransaction(DirectoryTransaction&&) noexcept = default;
   DirectoryTransaction& operator=(DirectoryTransaction&&) = delete;

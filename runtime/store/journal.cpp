@@ -129,6 +129,11 @@ Result<std::uint64_t> Journal::append(std::string_view event, const nlohmann::js
   return seq;
 }
 
+bool Journal::removed() const {
+  struct stat ours {};
+  return ::fstat(impl_->file.get(), &ours) != 0 || ours.st_nlink == 0;
+}
+
 Result<std::string> JournalReader::read_chunk() {
   if (!file_.open()) file_ = Descriptor{::open(path_.c_str(), O_RDONLY | O_CLOEXEC)};
   if (!file_.open() && errno == ENOENT) return std::string{};

@@ -40,6 +40,8 @@ class Journal {
   /// Writes one line and returns its `seq`. `durable`: returns only when the line is on the disk (law 8). On failure no part of it stays.
   /// Fails too when the file is no longer found at its path: what is told must stay readable.
   Result<std::uint64_t> append(std::string_view event, const nlohmann::json& fields, bool durable = false);
+  /// The file was removed; one that was only moved may be moved back.
+  [[nodiscard]] bool removed() const;
 
  private:
   struct Impl;

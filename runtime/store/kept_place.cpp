@@ -34,4 +34,9 @@ std::optional<Error> KeptPlace::moved() const {
                                              " while this run worked in it: move it back, and what is at work goes on"};
 }
 
+bool KeptPlace::removed() const {
+  struct stat self {};
+  return opened_.open() && (::fstat(opened_.get(), &self) != 0 || self.st_nlink == 0);
+}
+
 }  // namespace prime::store

@@ -16,6 +16,8 @@ class KeptPlace {
   [[nodiscard]] std::filesystem::path now() const;
   /// StorageFailed, with both places, where it is another one now; not where it was removed.
   [[nodiscard]] std::optional<Error> moved() const;
+  /// It was removed and is nowhere; false of one that is moved back while it is asked.
+  [[nodiscard]] bool removed() const;
 
  private:
   std::filesystem::path directory_;

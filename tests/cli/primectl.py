@@ -12,6 +12,7 @@ import subprocess
 import sys
 import tempfile
 import termios
+import threading
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "support"))
 from json_schema import faults  # noqa: E402
@@ -20,6 +21,7 @@ from waiting import LIMIT_S, lives, wait_until  # noqa: E402, F401
 BIN = pathlib.Path(os.environ["PRIME_BIN"])
 SOURCE = pathlib.Path(os.environ["PRIME_SOURCE"])
 PRIMECTL = str(BIN / "primectl")
+END_OF_OUTPUT = b"\0end\0"
 
 MANIFEST = """version: 1
 run: small
@@ -79,16 +81,25 @@ def on_terminal(*arguments, state, columns=80, typed="", env=None):
     fcntl.ioctl(slave, termios.TIOCSWINSZ, struct.pack("HHHH", 24, columns, 0, 0))
     process = subprocess.Popen([PRIMECTL, *map(str, arguments)], stdin=slave, stdout=slave, stderr=slave, start_new_session=True,
                                env=environment(XDG_STATE_HOME=str(state), TERM="xterm", NO_COLOR="1", **(env or {})))
-    os.close(slave)
     os.write(master, typed.encode())
-    shown = b""
+    shown = [b""]
+
+    def read():
+        while not shown[0].endswith(END_OF_OUTPUT):
+            shown[0] += os.read(master, 4096)
+
+    reading = threading.Thread(target=read)
+    reading.start()
     try:
-        while part := os.read(master, 4096):
-            shown += part
-    except OSError:  # nobody has the other end any more
-        pass
-    os.close(master)
-    return process.wait(LIMIT_S), shown.decode(errors="replace").replace("\r\n", "\n")
+        code = process.wait(LIMIT_S)
+    finally:
+        process.kill()
+        # The terminal stays open until here: one that nobody has open any more may lose what was written last.
+        os.write(slave, END_OF_OUTPUT)
+        reading.join()
+        os.close(slave)
+        os.close(master)
+    return code, shown[0].removesuffix(END_OF_OUTPUT).decode(errors="replace").replace("\r\n", "\n")
 
 
 def temporary_directory():

@@ -162,6 +162,12 @@ BOOST_AUTO_TEST_CASE(a_directory_appears_at_commit_and_not_before) {
   BOOST_TEST(names_in(target.parent_path()).size() == 1u);
 }
 
+BOOST_AUTO_TEST_CASE(a_directory_whose_place_was_removed_does_not_bring_it_back) {
+  const ScratchDirectory scratch;
+  BOOST_TEST(!DirectoryTransaction::begin(scratch.path() / "removed" / "checkpoints" / "step"));
+  BOOST_TEST(names_in(scratch.path()).empty());
+}
+
 BOOST_AUTO_TEST_CASE(an_abandoned_directory_is_removed) {
   const ScratchDirectory scratch;
   {

@@ -194,9 +194,11 @@ BOOST_AUTO_TEST_CASE(a_journal_whose_file_is_gone_takes_no_more_lines) {
   BOOST_REQUIRE(journal && journal->append("one", {}));
   std::filesystem::rename(folder, scratch.path() / "elsewhere");
   BOOST_CHECK(journal->append("two", {}).error().name == ErrorName::StorageFailed);
+  BOOST_TEST(!journal->removed());
   std::filesystem::rename(scratch.path() / "elsewhere", folder);
   BOOST_TEST(journal->append("three", {}).value() == 2u);
   std::filesystem::remove_all(folder);
+  BOOST_TEST(journal->removed());
   const auto refused = journal->append("four", {});
   BOOST_REQUIRE(!refused);
   BOOST_TEST(refused.error().detail.find("gone") != std::string::npos);

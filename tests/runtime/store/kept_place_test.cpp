@@ -16,7 +16,9 @@ BOOST_AUTO_TEST_CASE(a_directory_that_was_moved_is_found_and_one_that_was_remove
   const KeptPlace place{here};
   BOOST_TEST(place.now() == here);
   BOOST_TEST(!place.moved().has_value());
+  BOOST_TEST(!place.removed());
   std::filesystem::rename(here, there);
+  BOOST_TEST(!place.removed());
   BOOST_TEST(place.now() == there);
   BOOST_REQUIRE(place.moved().has_value());
   BOOST_TEST(place.moved()->detail.starts_with(here.string() + " was moved to " + there.string()), place.moved()->detail);
@@ -24,8 +26,11 @@ BOOST_AUTO_TEST_CASE(a_directory_that_was_moved_is_found_and_one_that_was_remove
   BOOST_TEST(place.now() == there, "what has its name now is another one");
   std::filesystem::remove_all(there);
   BOOST_TEST(!place.moved().has_value());
+  BOOST_TEST(place.removed());
   BOOST_TEST(place.now() == here);
-  BOOST_TEST(!KeptPlace{scratch.path() / "nowhere"}.moved().has_value());
+  const KeptPlace nowhere{scratch.path() / "nowhere"};
+  BOOST_TEST(!nowhere.moved().has_value());
+  BOOST_TEST(!nowhere.removed());
 }
 
 BOOST_AUTO_TEST_SUITE_END()
