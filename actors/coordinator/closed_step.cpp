@@ -6,6 +6,7 @@
 #include "actors/coordinator/attempts.hpp"
 #include "actors/coordinator/columns.hpp"
 #include "actors/coordinator/operations.hpp"
+#include "actors/coordinator/samples.hpp"
 #include "actors/coordinator/step_begin.hpp"
 #include "actors/coordinator/waits.hpp"
 
@@ -41,15 +42,14 @@ void close_step(State& state, Instant now, Effects& effects) {
   if (step.value < state.plan.outer_steps && !state.paused_by_owner) begin_step(state, step.next(), now, effects);
 }
 
-/// All who had worked on the step before are gone. What the others make for the next one is for this one, unless some fragments have made
-/// it: then the others begin it anew.
-void fall_back(State& state, Effects& effects) {
-  state.collection.step = state.step();
-  state.collection.span += std::exchange(state.closed_span, 0);
-  if (!state.is_between_fragments()) return;
-  for (std::size_t rank = 0; rank < replicas(state); ++rank)
-    if (!is_through(state, replica_at(state, rank).front().id)) begin_for(state, rank, {}, effects);
-  for (auto& round : state.rounds) round.first_ready.reset();
+/// All who had worked on the step before are gone: the others leave the next one, and train for it on the samples that they have.
+void fall_back(State& state, Instant now, Effects& effects) {
+  for (const auto& member : state.view.members)
+    for (const auto range : samples::unused_by(state, member.id)) state.given_back.insert(range);
+  for (auto& round : state.rounds)
+    for (auto& [member, work] : round.work) work = {};
+  state.closed_span += state.collection.span;
+  begin_step(state, state.step(), now, effects);
   effects.emplace_back(Probe::StepBegunAnew);
 }
 
@@ -57,7 +57,7 @@ void fall_back(State& state, Effects& effects) {
 
 void close_when_due(State& state, Instant now, Effects& effects) {
   if (!state.plan.overlap || !state.collection.begun || state.has_closed()) return;
-  if (state.collection.step > state.step()) fall_back(state, effects);
+  if (state.collection.step > state.step()) fall_back(state, now, effects);
   else if (contributing(state) >= state.plan.min_peers && is_trained_whole(state)) close_step(state, now, effects);
 }
 

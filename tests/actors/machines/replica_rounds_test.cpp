@@ -26,16 +26,17 @@ struct Bench : ReplicaBench {
     state.options.fragments = 2;
     state.plan.in_flight = 2;
     state.rounds.resize(2);
-    for (const auto peer : ALL) {
-      greet(peer);
-      hear(peer, Seated{.revision = {},
-                        .state = state_of(peer, 0, 0),
-                        .layout = Digest{7, shard_of(peer)},
-                        .elements = 100,
-                        .trainer_pid = 1,
-                        .parts = {part_of(peer, 0, 0), part_of(peer, 1, 0)}});
-    }
+    for (const auto peer : ALL) enter(peer);
     BOOST_REQUIRE(state.phase == Phase::Training);
+  }
+  void enter(std::uint64_t peer) {
+    greet(peer);
+    hear(peer, Seated{.revision = {},
+                      .state = state_of(peer, 0, 0),
+                      .layout = Digest{7, shard_of(peer)},
+                      .elements = 100,
+                      .trainer_pid = 1,
+                      .parts = {part_of(peer, 0, 0), part_of(peer, 1, 0)}});
   }
   OperationId operation(std::uint32_t fragment) { return state.rounds[fragment].operation.value().id; }
   void vote(std::uint64_t peer, std::uint32_t fragment) {
@@ -196,15 +197,7 @@ BOOST_AUTO_TEST_CASE(a_whole_replica_trains_for_the_fragments_of_a_closed_step_t
   for (const auto peer : ALL) bench.publish(peer, 1, 0);
   BOOST_REQUIRE(bench.state.has_closed());
   bench.lose(20);
-  for (const std::uint64_t peer : {30U, 31U}) {
-    bench.greet(peer);
-    bench.hear(peer, Seated{.revision = {},
-                            .state = state_of(peer, 0, 0),
-                            .layout = Digest{7, shard_of(peer)},
-                            .elements = 100,
-                            .trainer_pid = 1,
-                            .parts = {part_of(peer, 0, 0), part_of(peer, 1, 0)}});
-  }
+  for (const std::uint64_t peer : {30U, 31U}) bench.enter(peer);
   for (const std::uint64_t peer : {30U, 31U})
     bench.hear(peer, Fetched{Revision{1}, state_of(peer, 1, 0), {part_of(peer, 0, 1), part_of(peer, 1, 0)}});
   bench.on(Tick{});
@@ -225,6 +218,36 @@ BOOST_AUTO_TEST_CASE(a_whole_replica_trains_for_the_fragments_of_a_closed_step_t
   BOOST_TEST((bench.told<BeginStep>(31).attempt == 1U && bench.told<BeginStep>(31).step == OuterStep{1}), "which it may not have heard");
   bench.publish(31, 1, 1, 1);
   BOOST_TEST(bench.told<StartReduce>() == (Ids{10, 11, 30, 31}));
+}
+
+BOOST_AUTO_TEST_CASE(when_nobody_is_left_of_a_closed_step_the_others_leave_the_next_one_and_train_for_it) {
+  Publishing bench{true};
+  bench.state.plan.min_peers = 1;
+  const Ids others{30, 31, 40, 41};
+  for (const auto peer : others) bench.enter(peer);
+  for (const auto peer : others) bench.hear(peer, Fetched{Revision{}, state_of(peer, 0, 0), {part_of(peer, 0, 0), part_of(peer, 1, 0)}});
+  for (const auto peer : others) bench.ready(peer, 0);  // they adopt what the others make of step 1
+  for (const std::uint32_t fragment : {0U, 1U})
+    for (const auto peer : ALL) bench.publish(peer, fragment);
+  std::set<std::uint64_t> ranges;
+  for (const auto peer : others) ranges.insert(bench.told<BeginStep>(peer).first_sample);
+  bench.lose(10);
+  bench.hear(31, TrainerRestarted{OuterStep{2}, 0});
+  bench.publish(30, 0, 1, 0, 2);
+  bench.lose(20);
+  std::set<std::uint64_t> again;
+  for (const auto peer : others) {
+    const auto begin = bench.told<BeginStep>(peer);
+    BOOST_TEST((begin.step == OuterStep{1} && begin.contribute && begin.attempt == 0 && begin.fragments.empty()));
+    again.insert(begin.first_sample);
+  }
+  BOOST_TEST(again == std::set<std::uint64_t>({0, 10}), boost::test_tools::per_element());
+  for (const auto range : ranges) BOOST_TEST(bench.state.given_back.contains(range));
+  bench.publish(30, 1, 1, 0, 2);
+  BOOST_TEST(!bench.state.rounds[1].brings(PeerId{30}), "which was on its way");
+  for (const auto peer : others) bench.publish(peer, 0);
+  BOOST_TEST(bench.told<StartReduce>() == others);
+  BOOST_TEST((bench.told<StartReduce>(30).step == OuterStep{1}));
 }
 
 BOOST_AUTO_TEST_SUITE_END()
