@@ -151,8 +151,8 @@ Result<int> guard_coordinator(const GuardOptions& options, const std::function<v
     if (!said && first) return fail(std::move(said.error()));
     if (WIFSIGNALED(status) && was_told_to_end(status)) return 128 + WTERMSIG(status);
     if (!WIFSIGNALED(status)) {
-      auto obstacle = WEXITSTATUS(status) == telemetry::STUCK_EXIT_CODE ? std::optional{stuck(seen.unwritten)} : process.last_error();
-      if (auto moved = place.moved(); moved && WEXITSTATUS(status) != 0) obstacle = std::move(moved);
+      auto obstacle = WEXITSTATUS(status) == 0 ? std::nullopt : place.moved();  // asked first: what was moved back can be read
+      if (!obstacle) obstacle = WEXITSTATUS(status) == telemetry::STUCK_EXIT_CODE ? stuck(seen.unwritten) : process.last_error();
       if (!obstacle || !may_go_away(*obstacle)) return WEXITSTATUS(status);
       if (seen.told_to_end || !try_again(*obstacle)) return fail(*obstacle);
       continue;
