@@ -22,10 +22,16 @@ namespace {
 
 std::string step_text(OuterStep step) { return "outer step " + std::to_string(step.value); }
 
+/// What a joiner waits for, as long as nothing is heard.
+constexpr auto TRAINER = "for its trainer, which has yet to bind its tensors";
+constexpr auto ENTRY = "to enter: an outer step has to begin, which a paused run does not";
+constexpr auto COMMIT = "for the next commit; the run's own `primectl status` says who is behind, and whether it is paused";
+
 /// What a person who waits wants to hear of an event.
 struct Telling {
   Terminal& terminal;
   bool& entered;
+  std::string& awaited;
   std::string& coordinator;
   std::string& name;
   std::string time;  ///< that the line tells
@@ -40,26 +46,32 @@ struct Telling {
   void operator()(const events::ReplicaWhole& e) const { terminal.say("Replica", harmless(e.replica) + " is whole"); }
   void operator()(const events::TrainerBound& e) const {
     terminal.say("Trainer", "pid " + std::to_string(e.trainer_pid));
+    awaited = entered ? COMMIT : ENTRY;
     if (e.data) terminal.say("Data", harmless(*e.data));
   }
   void operator()(const events::TrainerRestarting& e) const {
     terminal.say("Trainer", "starts again: " + telemetry::short_reason(e.reason.text), Role::Degraded);
+    awaited = TRAINER;
   }
   void operator()(const events::TrainerWaits& e) const {
     const auto how = e.reason.name ? "cannot be started yet: " : e.reason.text.empty() ? "goes on" : "waits for ";
     terminal.say("Trainer", harmless(how + telemetry::short_reason(e.reason.text)), e.reason.text.empty() ? Role::Good : Role::Degraded);
+    if (e.reason.name) awaited = TRAINER;
   }
   void operator()(const events::DonorUnreached& e) const { terminal.say("Unreached", e.reason, Role::Degraded); }
   void operator()(const events::StateFetching& e) const {
     welcome();
     terminal.say("Fetching", "revision " + std::to_string(e.revision.value));
+    awaited = "for revision " + std::to_string(e.revision.value) + " of the shared state; of a donor that stands still the run names another one";
   }
   void operator()(const events::StateFetched& e) const {
     terminal.say("Fetched", "revision " + std::to_string(e.revision.value) + "; this peer enters when an outer step begins");
+    awaited = ENTRY;
   }
   void operator()(const events::StepEntered& e) const {
     welcome();
     if (!std::exchange(entered, true)) terminal.say("Entered", "at " + step_text(e.outer_step));
+    awaited = COMMIT;
   }
   void operator()(const events::ReduceAborted& e) const {
     terminal.say("Aborted", step_text(e.outer_step) + ": " + telemetry::short_reason(e.reason) + "; it is tried again", Role::Degraded);
@@ -117,6 +129,7 @@ struct JoinProgress::Teller {
 
   void run() {
     bool entered = false;
+    std::string awaited = TRAINER;
     auto told_at = std::chrono::steady_clock::now();
     for (bool last = false;;) {
       watch.rearm();
@@ -125,12 +138,10 @@ struct JoinProgress::Teller {
       const auto now = std::chrono::steady_clock::now();
       if (!lines->empty()) told_at = now;
       if (now - told_at >= QUIET_LIMIT) {
-        terminal.say("Waiting", entered
-                                    ? "for the next commit; the run's own `primectl status` says who is behind, and whether it is paused"
-                                    : "to enter: an outer step has to begin, which a paused run does not");
+        terminal.say("Waiting", awaited);
         told_at = now;
       }
-      for (const auto& line : *lines) tell(line, {terminal, entered, coordinator, name, telemetry::time_of(line)});
+      for (const auto& line : *lines) tell(line, {terminal, entered, awaited, coordinator, name, telemetry::time_of(line)});
       if (last) return;
       tell_of_the_disk();
       std::array<pollfd, 2> watched{pollfd{end.get(), POLLIN, 0}, pollfd{watch.descriptor(), POLLIN, 0}};

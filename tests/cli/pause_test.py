@@ -84,12 +84,13 @@ class Pause(RunCase):
         up = self.begin()
         self.assertEqual(self.call("pause").returncode, 0)
         self.held(up["run_id"])
-        joiner = self.start("join", up["invite"], "--state-dir", self.directory / "joiner", "--set", f"local.trainer_command=[{BIN / 'quadratic_trainer'}]",
-                            env=SLOW)
-        said = []
-        while not said or "Waiting to enter" not in said[-1]:
-            said.append(joiner.stderr.readline())
-            self.assertNotEqual(said[-1], "", said)
+        joiner, unbound = (self.start("join", up["invite"], "--state-dir", self.directory / name, "--set", f"local.trainer_command=[{trainer}]", env=SLOW)
+                           for name, trainer in (("joiner", BIN / "quadratic_trainer"), ("unbound", "sleep, '1000'")))
+        for process, awaited in ((unbound, "Waiting for its trainer, which has yet to bind its tensors"), (joiner, "Waiting to enter")):
+            said = []
+            while not said or awaited not in said[-1]:
+                said.append(process.stderr.readline())
+                self.assertNotEqual(said[-1], "", said)
         self.assertRegex("".join(said), r"Fetched revision \d+; this peer enters when an outer step begins\n")
         self.assertIn("an outer step has to begin, which a paused run does not", said[-1])
         self.assertEqual(self.call("resume").returncode, 0)
