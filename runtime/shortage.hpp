@@ -16,8 +16,10 @@
 
 namespace prime {
 
-/// The limits of this process that a lack of memory or threads comes from, where any is set: "`ulimit -v` allows 390 MiB".
-inline std::string limits_in_the_way() {
+enum class Lack : std::uint8_t { Memory, Threads };
+
+/// The limits that a lack of memory or threads comes from, where any is set: "`ulimit -v` allows 399360 KiB of addresses".
+inline std::string limits_in_the_way(Lack lack = Lack::Memory) {
   std::string text;
   const auto name = [&](int resource, const char* option, std::uint64_t unit, const char* what) {
     rlimit limit{};
@@ -26,7 +28,10 @@ inline std::string limits_in_the_way() {
   };
   name(RLIMIT_AS, "-v", 1024, " KiB of addresses");
   name(RLIMIT_DATA, "-d", 1024, " KiB of data");
-  if (text.empty()) name(RLIMIT_NPROC, "-u", 1, " processes and threads of this user");  // nearly always set, and far away
+  if (lack == Lack::Threads && text.empty()) {  // both are nearly always set, and far away
+    name(RLIMIT_NPROC, "-u", 1, " processes and threads of this user");
+    text += (text.empty() ? "" : ", ") + std::string{"the control group (`pids.max`) may allow fewer"};
+  }
   return text.empty() ? "no `ulimit` is in the way" : text;
 }
 
@@ -39,7 +44,8 @@ inline std::optional<Error> shortage(const std::exception& thrown) {
       system != nullptr && (system->code() == std::errc::resource_unavailable_try_again || system->code() == std::errc::not_enough_memory);
   if (!no_memory && !no_thread) return std::nullopt;
   return Error{ErrorName::MemoryUnavailable,
-               std::string{no_memory ? "an allocation" : "a thread"} + " was refused: " + limits_in_the_way()};
+               no_memory ? "an allocation was refused: " + limits_in_the_way()
+                         : "a thread was refused: " + limits_in_the_way(Lack::Threads)};
 }
 
 /// To be called first in `main`: whichever thread gets no memory or no further thread, the process ends by that error on its standard
@@ -70,7 +76,7 @@ inline std::string used_up(int error_number) {
     }
     case ENFILE: return "all files that this machine allows are open (`sysctl fs.file-max`)";
     case ENOMEM: return "no memory: " + limits_in_the_way();
-    case EAGAIN: return "no further process or thread: " + limits_in_the_way();
+    case EAGAIN: return "no further process or thread: " + limits_in_the_way(Lack::Threads);
     default: return {};
   }
 }

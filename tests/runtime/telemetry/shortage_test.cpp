@@ -66,6 +66,12 @@ BOOST_AUTO_TEST_CASE(so_does_memory_that_is_refused) {
   const auto end = end_of([] { throw std::bad_alloc{}; });
   BOOST_TEST(WIFEXITED(end.status));
   BOOST_TEST(end.said.find("an allocation was refused: ") != std::string::npos, end.said);
+  BOOST_TEST(end.said.find("threads of this user") == std::string::npos, "what limits threads limits no memory");
+}
+
+BOOST_AUTO_TEST_CASE(a_thread_that_no_limit_of_memory_refuses_names_those_of_threads) {
+  const auto end = end_of([] { throw std::system_error(std::make_error_code(std::errc::resource_unavailable_try_again)); });
+  BOOST_TEST(end.said.find("the control group (`pids.max`) may allow fewer") != std::string::npos, end.said);
 }
 
 BOOST_AUTO_TEST_CASE(any_other_exception_ends_it_as_before) {
