@@ -2,10 +2,12 @@
 #include <caf/actor_system.hpp>
 #include <caf/actor_system_config.hpp>
 #include <caf/send.hpp>
+#include <map>
 #include <mutex>
 #include <system_error>
 #include <thread>
 #include <unistd.h>
+#include <variant>
 
 #include "actors/peer/peer_actor.hpp"
 #include "actors/supervisor/root.hpp"
@@ -142,7 +144,7 @@ class Agent {
     engine.on_way = [this](PeerId to, PeerId through) { caf::anon_send(shell_, PeerHappening{peer::WayChanged{to, through}}); };
     engine.reconnect_grace = RECONNECT_GRACE;
     engine.on_chunk = [this](OperationId op, std::uint64_t done, std::uint64_t total) {
-      fault_.reached(FaultPoint::Phase::Reducing, {step_.load(), op.tag.value}, done, total, [this] { return host_->trainer_pid(); });
+      reach(FaultPoint::Phase::Reducing, op, done, total);
     };
     engine_ = std::make_unique<lanes::LaneEngine>(std::move(engine));
     const auto find = [this](PeerId id) -> std::optional<Addresses> {
@@ -180,9 +182,7 @@ class Agent {
     host.trainer_died = [this](Error cause, bool began) { caf::anon_send(supervisor_, TrainerDied{std::move(cause), began}); };
     host.save = [this](peer::SaveState order) { caf::anon_send(supervisor_, SaveOrder{std::move(order)}); };
     host.dial_donor = [this](const FetchState& fetch, const manifest::Shared& shared) { return dial_donor(fetch, transport_of(shared)); };
-    host.saving = [this](OuterStep step, bool done) {
-      fault_.reached(FaultPoint::Phase::Saving, {step.value}, done ? 1 : 0, 1, [this] { return host_->trainer_pid(); });
-    };
+    host.saving = [this](OuterStep step, bool done) { reach(FaultPoint::Phase::Saving, FaultPoint::Place{step.value}, done ? 1 : 0); };
     host.journal = [this](const JournalEvent& event) { journal_.append(event); };
     host.log = reason_log("trainer");
     host.members = [this](const View& view) { engine_->know(view); };
@@ -374,14 +374,27 @@ class Agent {
   }
 
   void at_fault_point(const peer::State& state) {
-    const auto trainer = [this] { return host_->trainer_pid(); };
-    const auto step = state.begin ? state.begin->step.value : 0;
-    step_.store(step);
     if (peer::phase_of(state) == peer::Phase::Training && state.inner_steps > 0)
-      fault_.reached(FaultPoint::Phase::Training, {step}, 1, 1, trainer);
+      reach(FaultPoint::Phase::Training, FaultPoint::Place{state.begin->step.value});
+    {
+      const std::scoped_lock lock(fault_mutex_);
+      reduced_.clear();
+      for (const auto& each : state.operations) reduced_[each.reduce.op] = {each.reduce.step.value, each.reduce.fragment};
+    }
     for (const auto& each : state.operations)
-      if (each.prepared) fault_.reached(FaultPoint::Phase::Voting, {each.reduce.step.value, each.reduce.fragment}, 1, 1, trainer);
-    if (state.phase == peer::Phase::Fetching) fault_.reached(FaultPoint::Phase::Fetching, {state.fetch->revision.value}, 1, 1, trainer);
+      if (each.prepared) reach(FaultPoint::Phase::Voting, each.reduce.op);
+    if (state.phase == peer::Phase::Fetching) reach(FaultPoint::Phase::Fetching, FaultPoint::Place{state.fetch->revision.value});
+  }
+
+  /// From any thread. An operation stands for the version that it makes.
+  void reach(FaultPoint::Phase phase, const std::variant<FaultPoint::Place, OperationId>& at, std::uint64_t done = 1,
+             std::uint64_t total = 1) {
+    const std::scoped_lock lock(fault_mutex_);
+    const auto* const op = std::get_if<OperationId>(&at);
+    const auto reduced = op == nullptr ? reduced_.end() : reduced_.find(*op);
+    if (op != nullptr && reduced == reduced_.end()) return;
+    fault_.reached(phase, op == nullptr ? std::get<FaultPoint::Place>(at) : reduced->second, done, total,
+                   [this] { return host_->trainer_pid(); });
   }
 
   AgentOptions options_;
@@ -397,12 +410,13 @@ class Agent {
   bool told_to_end_ = false;
   EndSignal* end_ = nullptr;
   net::Acceptor* acceptor_ = nullptr;
-  FaultPoint fault_;
+  std::mutex fault_mutex_;
+  FaultPoint fault_;                                  ///< guarded by fault_mutex_
+  std::map<OperationId, FaultPoint::Place> reduced_;  ///< likewise: what is in flight
   std::atomic<net::Transport> lane_transport_{net::Transport::Tls};
   std::atomic<std::uint32_t> streams_{1};
   std::mutex terms_mutex_;
   ReduceTerms terms_;  ///< guarded by terms_mutex_
-  std::atomic<std::uint64_t> step_{0};
   std::atomic<bool> entered_{false};
   std::pair<Epoch, std::size_t> learnt_;  ///< the last view of a step that the engine was told; the peer actor's own
   net::AddressMemory ways_;

@@ -1,7 +1,7 @@
 // Owns fault points: places at which the chaos tests have a process killed exactly there, by a real SIGKILL. Off unless the
 // environment variable PRIME_FAULT asks for one: "VICTIM@PHASE[:PERCENT]:STEP[.FRAGMENT]", for example "agent@reducing:50:3" (at
-// half of the chunks of outer step 3) or "trainer@voting:2.1". STEP may be "any". Victims: agent, trainer. Phases: training, reducing,
-// voting, fetching, saving (in percent: 0 before what the trainer keeps for itself, 100 between that and the state).
+// half of the chunks of what makes version 3 of fragment 0) or "trainer@voting:2.1". STEP may be "any". Victims: agent, trainer. Phases:
+// training, reducing, voting, fetching, saving (in percent: 0 before what the trainer keeps for itself, 100 between that and the state).
 #pragma once
 
 #include <cstdint>

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <nlohmann/json.hpp>
 
+#include "messages/division.hpp"
 #include "runtime/store/atomic_file.hpp"
 #include "runtime/store/file_listing.hpp"
 #include "runtime/store/json_fields.hpp"
@@ -108,6 +109,9 @@ fs::path contribution_path(const fs::path& directory, const RoundKey& round) {
 
 Result<void> write_contribution(const fs::path& directory, const KeptContribution& kept, std::span<const float> values,
                                 std::span<const float> residual) {
+  std::error_code error;
+  fs::create_directory(directory, error);
+  if (error) return fail(storage_error("create", directory, error.value()));
   PRIME_TRY(auto transaction, DirectoryTransaction::begin(contribution_path(directory, kept.round)));
   std::vector<NamedTensor> tensors{{VALUES, {static_cast<std::int64_t>(values.size())}, values}};
   if (!residual.empty()) tensors.push_back({RESIDUAL, {static_cast<std::int64_t>(residual.size())}, residual});

@@ -144,7 +144,7 @@ class Decoupled(Overlapped):
             return {line["version"] for line in self.rounds(run) if joined & set(line["contributors"])}
 
     def test_who_dies_in_a_reduce_is_in_what_was_committed_before_it(self):
-        versions = self.lose(lost=1, PRIME_FAULT="agent@reducing:50:4")  # to which it contributed, of any fragment
+        versions = self.lose(lost=1, PRIME_FAULT="agent@reducing:50:4")
         self.assertTrue(versions & {1, 2})
         self.assertNotIn(STEPS, versions)
 

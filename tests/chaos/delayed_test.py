@@ -49,13 +49,13 @@ class Delayed(Overlapped):
 
     def test_who_dies_in_a_reduce_is_in_neither_step(self):
         # Its trainer is at step 3 while step 2 is reduced.
-        contributors = self.lose("agent@reducing:50:3.0", lost=1, parts=1, in_flight=1)
+        contributors = self.lose("agent@reducing:50:2.0", lost=1, parts=1, in_flight=1)
         self.assertEqual([contributors[step] for step in range(1, STEPS + 1)], [3, 2, 2, 2, 2, 2])
 
     def test_who_dies_with_its_vote_costs_no_bit(self):
         contributors = self.lose("agent@voting:3.1", lost=1)
         self.assertEqual([contributors[step] for step in (1, 2, 4, 5, 6)], [3, 3, 2, 2, 2])
-        contributors = self.lose("agent@reducing:50:3.2", lost=1)
+        contributors = self.lose("agent@reducing:50:2.2", lost=1)
         self.assertEqual([contributors[step] for step in (1, 3, 4, 5, 6)], [3, 2, 2, 2, 2])
 
     def test_a_trainer_that_dies_while_its_last_work_is_reduced_takes_the_place_of_nothing(self):
@@ -76,7 +76,7 @@ class Delayed(Overlapped):
 
     def test_who_trains_for_the_next_step_leaves_it_for_one_that_too_few_are_left_of(self):
         with Run(1, up_flags=["--quorum", "3"], env=ENV, algorithm="delayed", outer_steps=STEPS, held_at=4, every=1, **OUTER) as run:
-            victims = [run.join(env={"PRIME_FAULT": "agent@reducing:50:5.0"}) for _ in range(2)]
+            victims = [run.join(env={"PRIME_FAULT": "agent@reducing:50:4.0"}) for _ in range(2)]
             run.wait_until_held()
             joiner = run.join()  # has no part in step 4, which the others work on
             run.wait_for("peer_admitted", 4)
