@@ -62,7 +62,8 @@ struct Telling {
   void operator()(const events::StateFetching& e) const {
     welcome();
     terminal.say("Fetching", "revision " + std::to_string(e.revision.value));
-    awaited = "for revision " + std::to_string(e.revision.value) + " of the shared state; of a donor that stands still the run names another one";
+    awaited =
+        "for revision " + std::to_string(e.revision.value) + " of the shared state; of a donor that stands still the run names another one";
   }
   void operator()(const events::StateFetched& e) const {
     terminal.say("Fetched", "revision " + std::to_string(e.revision.value) + "; this peer enters when an outer step begins");

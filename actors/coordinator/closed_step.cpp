@@ -42,7 +42,8 @@ void close_step(State& state, Instant now, Effects& effects) {
   if (step.value < state.plan.outer_steps && !state.paused_by_owner) begin_step(state, step.next(), now, effects);
 }
 
-/// All who had worked on the step before are gone: the others leave the next one, and train for it on the samples that they have.
+/// All who had worked on the step before are gone: the others leave the next one, give its samples back, and train for this one on the
+/// lowest that nobody has used.
 void fall_back(State& state, Instant now, Effects& effects) {
   for (const auto& member : state.view.members)
     for (const auto range : samples::unused_by(state, member.id)) state.given_back.insert(range);

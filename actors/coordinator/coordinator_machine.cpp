@@ -159,7 +159,7 @@ auto decisions(const State& s) {
                     s.view.members.size(),
                     s.sequence,
                     s.revision,
-                    std::tuple{s.collection.begun, s.collection.span, s.closed_span, s.given_back, s.leased},
+                    std::tuple{s.collection.begun, s.collection.step, s.collection.span, s.closed_span, s.given_back, s.leased},
                     s.phase < Phase::Finishing ? Phase::Waiting : s.phase,
                     s.finalist,
                     std::pair{s.pause.has_value(), s.paused_by_owner.has_value()}};
@@ -324,7 +324,12 @@ State restore(Options options, const Snapshot& snapshot, Instant now) {
   state.collection.begun = snapshot.step_begun;
   state.collection.span = snapshot.step_span;
   state.closed_span = snapshot.closed_span;
-  if (snapshot.step_begun) state.collection.step = state.has_closed() ? state.step().next() : state.step();
+  if (snapshot.step_begun) {
+    state.collection.step = state.has_closed() ? state.step().next() : state.step();
+    // Nobody may be left of a closed step, and the others not yet told to train for it.
+    if (!state.plan.decoupled)
+      for (const auto& kept : snapshot.members) state.collection.step = std::max(state.collection.step, kept.owed.begun);
+  }
   state.tokens = snapshot.tokens;
   state.sequence = snapshot.sequence;
   state.operation = snapshot.operation;

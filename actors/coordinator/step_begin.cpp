@@ -107,7 +107,7 @@ void begin_step(State& state, OuterStep step, Instant now, Effects& effects) {
   auto shares = evaluates_step(state) ? shares_of(state, [&](const Peer& p) { return begin.contains(p.hello.peer); })
                                       : std::map<PeerId, HeldOutShare>{};
   for (auto& round : state.rounds)
-    for (auto& [member, work] : round.work) work.idle_answer_due = false;
+    for (auto& [member, work] : round.work) work.idle_answer_due = work.idle_answer_due && work.begun == step;  // which is on its way
   for (std::size_t rank = 0; rank < replicas(state); ++rank) {
     const auto first = replica_at(state, rank).front().id;
     if (begin.contains(first)) begin_for(state, rank, shares[first], effects);

@@ -19,7 +19,10 @@ void Publications::begin_step(const BeginStep& begin, bool anew) {
       for_each(begin.fragments, [&](std::uint32_t fragment) {
         if (p_.of_step.contains(fragment)) p_.uncommitted.erase(fragment);
       });
-    else if (!begin.overlaps) p_.uncommitted.clear();
+    else if (!begin.overlaps) {
+      p_.uncommitted.clear();
+      p_.owed.clear();
+    }
     p_.waiting.resize(p_.taking ? 1 : 0);  // what waits is of no step any more
   }
   p_.of_step.clear();

@@ -24,6 +24,7 @@ TAGS = 2**64
 # listener first, and a machine under load takes seconds until the new one listens.
 GONE_S = 5.0
 ATTEMPT_S = 1.0
+LOOK_AGAIN_S = 0.25
 
 
 def _memory(tensor: Any) -> Any:
@@ -211,17 +212,18 @@ class Group:
         return numpy.empty(sizes, kind) if count == 0 else self._core.allocate(count * kind.itemsize).view(kind).reshape(sizes)
 
     def survivors(self) -> list[int]:
-        """The ranks, this one among them, whose address still answers: a process that was killed has none."""
-        answering = {self.rank}
-        deadline = time.monotonic() + GONE_S
-        while len(answering) < self.size:
-            for rank, member in enumerate(self.members):
-                if rank not in answering and _answers(member):
-                    answering.add(rank)
-            if time.monotonic() > deadline:
-                break
-            time.sleep(0.05)
-        return sorted(answering)
+        """The ranks, this one among them, whose address answers. One is gone when its address was silent for GONE_S: that of a process which is
+        killed may answer for a moment after its lanes have broken, and that of a member which forms the next group is silent for one."""
+        begun = time.monotonic()
+        heard = {rank: begun for rank in range(self.size) if rank != self.rank}
+        while True:
+            answering = [rank for rank in heard if _answers(self.members[rank])]
+            now = time.monotonic()
+            heard.update(dict.fromkeys(answering, now))
+            known = all(rank in answering or now - since >= GONE_S for rank, since in heard.items())
+            if known and now - begun >= GONE_S:
+                return sorted([self.rank, *answering])
+            time.sleep(LOOK_AGAIN_S)
 
     def reform(self) -> Group:
         """After a member was lost: closes this group, and forms one of the members that are left, by their order. All of them call it. It takes 5 s: so long

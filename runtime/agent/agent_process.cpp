@@ -374,6 +374,7 @@ class Agent {
   }
 
   void at_fault_point(const peer::State& state) {
+    if (!fault_.is_set()) return;
     if (peer::phase_of(state) == peer::Phase::Training && state.inner_steps > 0)
       reach(FaultPoint::Phase::Training, FaultPoint::Place{state.begin->step.value});
     {
@@ -389,6 +390,7 @@ class Agent {
   /// From any thread. An operation stands for the version that it makes.
   void reach(FaultPoint::Phase phase, const std::variant<FaultPoint::Place, OperationId>& at, std::uint64_t done = 1,
              std::uint64_t total = 1) {
+    if (!fault_.is_set()) return;
     const std::scoped_lock lock(fault_mutex_);
     const auto* const op = std::get_if<OperationId>(&at);
     const auto reduced = op == nullptr ? reduced_.end() : reduced_.find(*op);

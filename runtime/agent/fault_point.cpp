@@ -59,7 +59,7 @@ Result<FaultPoint> FaultPoint::parse(const std::string& text) {
   if (parts.size() == 3) {
     PRIME_TRY(point.percent_, number(parts[1]));
   }
-  point.armed_ = true;
+  point.is_set_ = point.armed_ = true;
   return point;
 }
 

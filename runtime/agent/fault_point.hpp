@@ -22,6 +22,9 @@ class FaultPoint {
   /// Parses the text of the variable; empty: no fault.
   static Result<FaultPoint> parse(const std::string& text);
 
+  /// Whether one is wanted at all.
+  [[nodiscard]] bool is_set() const { return is_set_; }
+
   struct Place {
     std::uint64_t step = 0;
     std::uint64_t fragment = 0;  ///< that is being reduced or voted on
@@ -30,6 +33,7 @@ class FaultPoint {
   void reached(Phase phase, const Place& at, std::uint64_t done, std::uint64_t total, const std::function<std::uint32_t()>& trainer_pid);
 
  private:
+  bool is_set_ = false;
   bool armed_ = false;
   bool at_trainer_ = false;
   Phase phase_ = Phase::Training;

@@ -260,8 +260,7 @@ Result<void> PeerHost::keep_start(Revision base) {
   const auto start = state_->snapshot(Holder::Disk);
   if (!start || start->counters.revision != base) return {};
   const auto contributions = options_.directory / "contributions";
-  std::error_code ignored;  // whoever writes there says so
-  std::filesystem::create_directory(contributions, ignored);
+  PRIME_CHECK(store::make_directory(contributions));
   PRIME_TRY(const auto path, write_checkpoint({start, {}, {}}, contributions / "start"));
   return {};
 }

@@ -34,8 +34,7 @@ struct RecordJournal::Kept {
   }
 };
 
-RecordJournal::RecordJournal(store::Journal journal, NoRoom no_room)
-    : kept_(new Kept{std::move(journal), no_room, {}, {}, 0}) {}
+RecordJournal::RecordJournal(store::Journal journal, NoRoom no_room) : kept_(new Kept{std::move(journal), no_room, {}, {}, 0}) {}
 RecordJournal::RecordJournal(RecordJournal&&) noexcept = default;
 RecordJournal& RecordJournal::operator=(RecordJournal&&) noexcept = default;
 RecordJournal::~RecordJournal() = default;

@@ -205,14 +205,19 @@ Result<void> check_writable(const fs::path& place) {
   return {};
 }
 
+Result<void> make_directory(const fs::path& path) {
+  std::error_code error;
+  fs::create_directory(path, error);
+  if (error) return fail(storage_error("create", path, error.value()));
+  return {};
+}
+
 DirectoryTransaction::DirectoryTransaction(fs::path target, fs::path staging, Descriptor lock)
     : target_(std::move(target)), staging_(std::move(staging)), lock_(std::move(lock)) {}
 
 Result<DirectoryTransaction> DirectoryTransaction::begin(fs::path target) {
   const auto parent = parent_of(target);
-  std::error_code error;
-  fs::create_directory(parent, error);  // no more: whoever removed or moved what it lies in gets no part of it back
-  if (error) return fail(storage_error("create", parent, error.value()));
+  PRIME_CHECK(make_directory(parent));
   remove_leftovers(parent);
   auto staging = hidden_name(target);
   PRIME_TRY(Descriptor lock, lock_hidden_directory(staging));

@@ -37,10 +37,14 @@ Result<void> write_file_atomically(const std::filesystem::path& path, std::strin
 /// Whether that could be done now, for whoever computes for an hour before it is. Leaves nothing.
 Result<void> check_writable(const std::filesystem::path& path);
 
+/// Where it is not there yet, and only it is absent: whoever removed or moved what it lies in gets no part of it back.
+Result<void> make_directory(const std::filesystem::path& path);
+
 /// A directory in the making. Removed again unless `commit` succeeds.
 class DirectoryTransaction {
  public:
-  /// Makes the directory that `target` is to lie in, where only that one is absent. Also removes what dead writers left beside `target`. Fails when another process is writing the same target.
+  /// Makes the directory that `target` is to lie in (see make_directory), and removes what dead writers left beside `target`.
+  /// Fails when another process is writing the same target.
   static Result<DirectoryTransaction> begin(std::filesystem::path target);
   DirectoryTransaction(DirectoryTransaction&&) noexcept = default;
   DirectoryTransaction& operator=(DirectoryTransaction&&) = delete;

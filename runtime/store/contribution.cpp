@@ -109,9 +109,7 @@ fs::path contribution_path(const fs::path& directory, const RoundKey& round) {
 
 Result<void> write_contribution(const fs::path& directory, const KeptContribution& kept, std::span<const float> values,
                                 std::span<const float> residual) {
-  std::error_code error;
-  fs::create_directory(directory, error);
-  if (error) return fail(storage_error("create", directory, error.value()));
+  PRIME_CHECK(make_directory(directory));
   PRIME_TRY(auto transaction, DirectoryTransaction::begin(contribution_path(directory, kept.round)));
   std::vector<NamedTensor> tensors{{VALUES, {static_cast<std::int64_t>(values.size())}, values}};
   if (!residual.empty()) tensors.push_back({RESIDUAL, {static_cast<std::int64_t>(residual.size())}, residual});

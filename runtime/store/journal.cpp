@@ -131,7 +131,7 @@ Result<std::uint64_t> Journal::append(std::string_view event, const nlohmann::js
 
 bool Journal::removed() const {
   struct stat ours {};
-  return ::fstat(impl_->file.get(), &ours) != 0 || ours.st_nlink == 0;
+  return ::fstat(impl_->file.get(), &ours) == 0 && ours.st_nlink == 0;
 }
 
 Result<std::string> JournalReader::read_chunk() {

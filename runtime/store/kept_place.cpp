@@ -36,7 +36,7 @@ std::optional<Error> KeptPlace::moved() const {
 
 bool KeptPlace::removed() const {
   struct stat self {};
-  return opened_.open() && (::fstat(opened_.get(), &self) != 0 || self.st_nlink == 0);
+  return opened_.open() && ::fstat(opened_.get(), &self) == 0 && self.st_nlink == 0;
 }
 
 }  // namespace prime::store

@@ -85,7 +85,7 @@ def on_terminal(*arguments, state, columns=80, typed="", env=None):
     shown = [b""]
 
     def read():
-        while not shown[0].endswith(END_OF_OUTPUT):
+        while END_OF_OUTPUT not in shown[0]:
             shown[0] += os.read(master, 4096)
 
     reading = threading.Thread(target=read)
@@ -99,7 +99,7 @@ def on_terminal(*arguments, state, columns=80, typed="", env=None):
         reading.join()
         os.close(slave)
         os.close(master)
-    return code, shown[0].removesuffix(END_OF_OUTPUT).decode(errors="replace").replace("\r\n", "\n")
+    return code, shown[0].split(END_OF_OUTPUT)[0].decode(errors="replace").replace("\r\n", "\n")
 
 
 def temporary_directory():

@@ -338,6 +338,16 @@ group.close()
         second.kill()
         self.assertRegex(only([self.finish(first), self.finish(third)]), r"^[0-9a-f]{32} 1\.0\n$")
 
+    def test_who_answers_for_a_moment_after_its_death_is_no_survivor(self):
+        self.one("""
+import socket, threading, types
+import prime_runtime as prime
+lives, dies = (socket.create_server(("127.0.0.1", 0)) for _ in range(2))
+members = ["127.0.0.1:1", *(f"127.0.0.1:{each.getsockname()[1]}" for each in (lives, dies))]
+threading.Timer(0.5, dies.close).start()
+assert prime.Group.survivors(types.SimpleNamespace(rank=0, size=3, members=members)) == [0, 1]
+""")
+
     def test_where_nobody_is_gone_no_group_is_formed_of_the_rest(self):
         said = self.all_of("""
 import torch

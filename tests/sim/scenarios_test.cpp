@@ -97,6 +97,13 @@ BOOST_AUTO_TEST_CASE(a_seed_that_handed_samples_out_twice_does_so_no_more) {
   expect_no_violation(simulate(parse("random: true\n"), 8764).value());
 }
 
+// Of 700: two works of a peer were of steps with the same number, and a coordinator that was restarted took one for the other.
+BOOST_AUTO_TEST_CASE(a_seed_that_stood_still_does_so_no_more) {
+  const auto outcome = load_scenario((test::repository() / "manifests/scenarios/shard_streams.yaml").string());
+  BOOST_REQUIRE(outcome);
+  expect_no_violation(simulate(*outcome.scenario, 693).value());
+}
+
 BOOST_AUTO_TEST_CASE(a_run_that_ends_as_its_scenario_does_not_allow_has_failed) {
   const std::string text = "peers: 2\nouter_steps: 8\nfaults: [{kind: kill_coordinator, at: 5s}]\n";
   const auto summary = simulate(parse(text + "ends: [done]\n"), 1).value();

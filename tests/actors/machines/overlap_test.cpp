@@ -30,6 +30,14 @@ struct Overlapping : Bench {
   void close(std::uint64_t step, std::uint64_t peers) {
     for (std::uint64_t peer = 1; peer <= peers; ++peer) ready_for(step, peer);
   }
+  /// Both at once, where 3 is heard.
+  void lose_the_first_two() {
+    for (Duration left = state.options.heartbeat_limit + 2s; left > Duration{}; left -= 1s) {
+      now += 1s;
+      hear(3, Heartbeat{});
+      tick();
+    }
+  }
   [[nodiscard]] std::vector<Contribution> contributions() const { return sent<StartReduce>().at(0).second.contributions.list(); }
 };
 
@@ -169,6 +177,47 @@ BOOST_AUTO_TEST_CASE(a_coordinator_that_was_restarted_asks_for_the_closed_step_a
   BOOST_TEST(bench.sent<StartReduce>().empty(), "what the other one has made of it is not known yet");
   bench.ready_for(1, 2);
   BOOST_TEST((bench.told<StartReduce>(1).step == OuterStep{1}));
+}
+
+BOOST_AUTO_TEST_CASE(a_coordinator_that_was_restarted_knows_that_nobody_is_left_of_a_closed_step) {
+  Overlapping bench{2};
+  bench.seat(3);
+  bench.ready_for(1, 3, 0);
+  bench.close(1, 2);
+  BOOST_REQUIRE((bench.told<BeginStep>(3).step == OuterStep{2}));
+  bench.lose_the_first_two();
+  BOOST_REQUIRE(bench.state.view.members.size() == 1U);
+  bench.state = restore({bench.state.options, bench.state.plan}, *bench.disk, bench.now);
+  auto hello = Bench::hello_of(3);
+  hello.returning = true;
+  bench.hear(3, hello);
+  bench.seat(4);
+  bench.tick();
+  BOOST_TEST(std::ranges::count(bench.probes, Probe::StepBegunAnew) == 1);
+  for (const std::uint64_t peer : {3U, 4U}) {
+    const auto begun = bench.sent<BeginStep>();
+    BOOST_TEST(std::ranges::any_of(
+        begun, [&](const auto& each) { return each.first == peer && each.second.contribute && each.second.step == OuterStep{1}; }));
+  }
+  bench.ready_for(2, 3);
+  BOOST_TEST(!bench.state.round().brings(PeerId{3}), "which is of the step that it left");
+}
+
+BOOST_AUTO_TEST_CASE(who_says_that_it_adopts_a_step_that_it_was_told_to_train_for_meanwhile_breaks_no_rule) {
+  Overlapping bench{2, 1};
+  bench.close(1, 2);
+  bench.hear(1, ReduceFailed{bench.state.operation, PeerId{2}, Error{ErrorName::LaneBroken}});
+  bench.seat(3);
+  BOOST_REQUIRE(!bench.told<BeginStep>(3).contribute);
+  bench.lose_the_first_two();
+  bench.seat(4);
+  bench.tick();
+  BOOST_REQUIRE(bench.state.round().work.at(PeerId{3}).contributes);
+  bench.ready_for(1, 3, 0);
+  BOOST_TEST(bench.told<Dismissed>().empty());
+  bench.ready_for(1, 3, 50);
+  bench.ready_for(1, 4, 50);
+  BOOST_CHECK((bench.contributions() == std::vector<Contribution>{{PeerId{3}, 50}, {PeerId{4}, 50}}));
 }
 
 BOOST_AUTO_TEST_SUITE_END()

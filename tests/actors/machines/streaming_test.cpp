@@ -241,6 +241,15 @@ BOOST_AUTO_TEST_CASE(what_is_being_taken_when_another_step_begins_counts_for_nei
   BOOST_TEST(trainer.effect<Report>().has_value());
 }
 
+BOOST_AUTO_TEST_CASE(a_step_that_is_left_leaves_nothing_that_the_next_one_waits_for) {
+  Trainer trainer;
+  trainer.begin(2);
+  for (const std::uint32_t fragment : {0U, 1U}) trainer.publish(2, fragment).on(ContributionTaken{});
+  trainer.begin(1, {1}).publish(1, 1).on(ContributionTaken{});
+  trainer.begin(2, {}, true);
+  BOOST_TEST(trainer.effect<TellBegin>()->in_flight == (Fragments{1}), boost::test_tools::per_element());
+}
+
 BOOST_AUTO_TEST_CASE(what_was_published_of_a_step_that_is_over_is_nothing) {
   Trainer trainer;
   trainer.begin(2).begin(1, {2});
