@@ -416,6 +416,29 @@ BOOST_AUTO_TEST_CASE(a_fetch_that_a_commit_overtook_once_it_was_whole_is_no_atte
   BOOST_CHECK(!bench.dismissed(2));
 }
 
+BOOST_AUTO_TEST_CASE(what_donors_could_not_serve_of_an_older_revision_costs_nobody_its_seat_at_the_next_one) {
+  Bench bench;
+  bench.seat(1);
+  bench.seat(2, Digest{2, 2});
+  auto& run = bench.state;
+  const auto fail_once = [&] {
+    bench.hear(2, FetchFailed{PeerId{1}, run.revision, Error{ErrorName::FetchFailed, "holds another revision"}});
+  };
+  for (std::uint32_t attempt = 1; attempt + 1 < membership::MAX_FETCH_ATTEMPTS; ++attempt) {
+    fail_once();
+    bench.pass(250ms * attempt);
+  }
+  fail_once();  // and while it waits for the next attempt a commit comes
+  run.revision = run.revision.next();
+  run.shards.front().state = run.digest = Digest{5, 7};
+  run.peers.at(PeerId{1}).seated.revision = run.revision;
+  run.peers.at(PeerId{1}).seated.state = *run.digest;
+  bench.pass(250ms * membership::MAX_FETCH_ATTEMPTS);
+  BOOST_REQUIRE(bench.told<FetchState>(2).revision == run.revision);
+  fail_once();
+  BOOST_CHECK(!bench.dismissed(2));
+}
+
 BOOST_AUTO_TEST_CASE(ranks_follow_the_order_of_arrival_and_not_the_ids) {
   Bench bench{2, 3};
   for (const std::uint64_t peer : {30U, 10U, 20U}) bench.seat(peer);

@@ -106,6 +106,7 @@ BOOST_AUTO_TEST_CASE(a_checkpoint_is_tried_out_beforehand_and_leaves_nothing) {
   // The directory itself fits into the longest path; the file of the momentum does not.
   auto deep = scratch.path();
   while (deep.native().size() < 4000) deep /= std::string(std::min<std::size_t>(200, 4050 - deep.native().size()), 'd');
+  fs::create_directories(deep);
   BOOST_TEST(problem(deep, sample.content.parameters).find("File name too long") != std::string::npos);
   put(scratch.path() / "file", "");
   BOOST_TEST(problem(scratch.path() / "file" / "x", sample.content.parameters).find("Not a directory") != std::string::npos);
