@@ -65,7 +65,9 @@ class Attachment {
   bool has_ended() {
     if (!is_over(view_.observer().status().state)) return false;
     if (!over_since_) over_since_ = steady_clock::now();
-    return !works_here(view_.observer()) || steady_clock::now() - *over_since_ > FAREWELL_LIMIT;
+    if (works_here(view_.observer()) && steady_clock::now() - *over_since_ <= FAREWELL_LIMIT) return false;
+    view_.show_news();  // whoever ended meanwhile had written its last lines by then
+    return true;
   }
 
   int detach() {

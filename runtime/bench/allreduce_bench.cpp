@@ -8,6 +8,7 @@
 #include <cstring>
 #include <map>
 #include <memory>
+#include <optional>
 #include <sched.h>
 #include <sys/mman.h>
 #include <sys/prctl.h>
@@ -29,6 +30,7 @@ constexpr std::uint32_t MAX_RANKS = 16;
 constexpr std::array LANES{Lane::Tcp, Lane::Tls, Lane::Memory};
 /// The first rounds map pages and open lanes.
 constexpr std::uint32_t WARM_UP = 2;
+constexpr double SETTLE_S = 0.5;
 
 double now_s() {
   timespec now{};
@@ -312,6 +314,8 @@ void await(std::vector<pid_t> children, Board& board, std::chrono::milliseconds 
   const double patience = 2 * std::chrono::duration<double>(timeout).count();
   std::uint32_t arrived = 0;
   double since = now_s();
+  std::optional<double> failed_since;
+  bool known = false;  // which child is the cause
   bool ended = false;
   std::vector<bool> stopped(children.size());
   for (std::size_t left = children.size(); left > 0; ::usleep(2000)) {
@@ -329,6 +333,7 @@ void await(std::vector<pid_t> children, Board& board, std::chrono::milliseconds 
       const Error error{ErrorName::PeerLost, what};
       board.fail(error);
       if (WIFSIGNALED(status)) board.tell(error);  // what the others say of it is no cause
+      known = known || WIFSIGNALED(status);
     }
     if (const auto now = board.arrived.load(); now != arrived || board.held) {
       arrived = now;
@@ -337,7 +342,12 @@ void await(std::vector<pid_t> children, Board& board, std::chrono::milliseconds 
       const auto last = std::min_element(board.met, board.met + children.size()) - board.met;
       board.fail(Error{ErrorName::DeadlineExceeded, "rank " + std::to_string(last) + " stands still"});
     }
-    if (board.failed.load() == 0 || std::exchange(ended, true)) continue;
+    if (board.failed.load() == 0) continue;
+    if (!failed_since) failed_since = now_s();
+    known = known || std::ranges::find(stopped, true) != stopped.end();
+    // The connections of one that is killed break a moment before it can be waited for.
+    if (!known && now_s() - *failed_since < SETTLE_S) continue;
+    if (std::exchange(ended, true)) continue;
     if (const auto first = std::ranges::find(stopped, true); first != stopped.end())
       board.tell(Error{ErrorName::DeadlineExceeded, "rank " + std::to_string(first - stopped.begin()) + " stands still"});
     for (const pid_t child : children)

@@ -1,6 +1,7 @@
 """SIGKILL of the coordinator: it comes back by itself, and the run goes on with the same bits. Where nobody starts it again, or it is
 frozen, every peer ends by itself with a named error, its state saved."""
 
+import contextlib
 import json
 import os
 import pathlib
@@ -81,7 +82,8 @@ class CoordinatorKilled(unittest.TestCase):
                 run.wait_for("outer_step_committed", 3)
                 wait_until("a moment of the end", lambda: moments.random() < 0.3)
                 if run.ours(run.coordinator_pid()):
-                    os.kill(run.coordinator_pid(), signal.SIGKILL)
+                    with contextlib.suppress(ProcessLookupError):
+                        os.kill(run.coordinator_pid(), signal.SIGKILL)
                 self.assertEqual(run.wait_for_end(), 0, f"seed {seed}")
                 run.check(outer_steps=3)
                 for name, lines in run.peer_journals().items():
@@ -153,7 +155,8 @@ class CoordinatorKilled(unittest.TestCase):
 
             def given_up():
                 if run.ours(guard) and run.ours(run.coordinator_pid()):
-                    os.kill(run.coordinator_pid(), signal.SIGKILL)
+                    with contextlib.suppress(ProcessLookupError):
+                        os.kill(run.coordinator_pid(), signal.SIGKILL)
                 return not run.ours(guard)
 
             wait_until("the guard's end", given_up)

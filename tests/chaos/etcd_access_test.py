@@ -1,7 +1,9 @@
 """Standby coordinators with an etcd as people run it: TLS by an own CA, client certificates, users; one that is full, may be read only, is slow."""
 
 import contextlib
+import os
 import pathlib
+import signal
 import subprocess
 import sys
 import tempfile
@@ -66,8 +68,9 @@ class EtcdAccess(unittest.TestCase):
             wait_until("the standby", lambda: journal.exists() and any(e["event"] == "standing_by" for e in run.journal(journal)))
             wait_until("its peer to know both", lambda: any(e["event"] == "coordinators" and len(e["addresses"]) == 2
                                                             for lines in run.peer_journals().values() for e in lines))
-            for pid in (run.guard(), run.coordinator_pid()):
-                subprocess.run(["kill", "-9", str(pid)], check=True)
+            coordinator = run.coordinator_pid()
+            os.kill(run.guard(), signal.SIGKILL)
+            wait_until("the end of the coordinator, which goes with its guard", lambda: not run.ours(coordinator))
             wait_until("its lead", lambda: any(e["event"] == "outer_step_committed" for e in run.journal(journal)))
             subprocess.run([PRIMECTL, "down", run.up["run_id"], "--state-dir", state], capture_output=True, timeout=LIMIT_S, check=True)
 

@@ -14,12 +14,16 @@ from waiting import lives
 
 MIB = 1 << 20
 ROOM = 600 * MIB
-# Takes memory, and is never the one that is killed for it, until a process is gone.
+# Takes memory, and is never the one that is killed for it, until the kernel has killed somebody: what that one had, others need.
 EATER = """
-import os, sys
+import sys
+def killed():
+    with open(sys.argv[1]) as counters:
+        return next(int(line.split()[1]) for line in counters if line.startswith("oom_kill "))
 open("/proc/self/oom_score_adj", "w").write("-1000")
+before = killed()
 taken = []
-while os.path.exists("/proc/" + sys.argv[1]) and len(taken) < 4096:
+while killed() == before and len(taken) < 4096:
     taken.append(b"x" * (1 << 20))
 """
 
@@ -32,6 +36,7 @@ class Group:
         self.path = (first if first.is_dir() else pathlib.Path("/sys/fs/cgroup")) / f"prime-{uuid.uuid4().hex[:8]}"
         self.before = self.own(first.is_dir())
         self.path.mkdir()
+        self.counters = self.path / ("memory.oom_control" if first.is_dir() else "memory.events")
         limit = self.path / ("memory.limit_in_bytes" if first.is_dir() else "memory.max")
         try:
             limit.write_text(str(ROOM))
@@ -61,7 +66,7 @@ class Group:
         """The kernel takes this process, when there is no room left."""
         pathlib.Path(f"/proc/{pid}/oom_score_adj").write_text("1000")
         with self.born_here():
-            eater = subprocess.Popen([sys.executable, "-c", EATER, str(pid)])
+            eater = subprocess.Popen([sys.executable, "-c", EATER, str(self.counters)])
         self.eater = eater
         wait_until("the kernel's choice", lambda: not lives(pid))
         eater.kill()

@@ -1,6 +1,7 @@
 """Standby coordinators with a real etcd: who leads is killed with its guard, frozen or cut off from etcd, and the run goes on elsewhere
 with the same bits, or ends by name. Nobody ever decides beside the leader."""
 
+import contextlib
 import json
 import os
 import pathlib
@@ -72,8 +73,9 @@ class StandbyRun(Run):
             for line in standby.events("process_started"):
                 for pid in (line["guard_pid"], line["pid"]):
                     if str(standby.state).encode() in command_line(pid):
-                        os.kill(pid, signal.SIGCONT)
-                        os.kill(pid, signal.SIGKILL)
+                        with contextlib.suppress(ProcessLookupError):  # a coordinator goes with its guard
+                            os.kill(pid, signal.SIGCONT)
+                            os.kill(pid, signal.SIGKILL)
             if failed:
                 for line in standby.journal.lines()[-30:]:
                     print({key: value for key, value in line.items() if key not in ("digest", "seq", "contributors")})

@@ -68,6 +68,7 @@ class Background(RunCase):
         self.assertEqual(refused.returncode, 2)
         self.assertIn("`--local 0` starts none", refused.stderr)
         up = self.up_detached("--local", 0, outer_steps=20)
+        hold, held = self.hold_at(20)
         self.assertEqual(up["peers"], [])
         done = self.call("invite")
         self.assertEqual((done.returncode, done.stdout), (0, up["invite"] + "\n"))
@@ -75,13 +76,14 @@ class Background(RunCase):
         told = json.loads(self.call("invite", "small", "-o", "json").stdout)
         self.assertEqual(told, {"schema": "primectl.invite/1", "run_id": up["run_id"], "invite": up["invite"]})
         elsewhere = self.directory / "elsewhere"
-        joined = self.call("join", up["invite"], "-d", "--state-dir", elsewhere, "--set", f"local.trainer_command=[{self.trainer()}]", env=SLOW)
+        joined = self.call("join", up["invite"], "-d", "--state-dir", elsewhere, "--set", f"local.trainer_command=[{self.trainer()}]", env=held)
         self.assertEqual(joined.returncode, 0, joined.stderr)
         refused = self.call("attach", "--state-dir", elsewhere)
         self.assertEqual(refused.returncode, 4, refused.stderr)
         self.assertIn("runs on another machine", refused.stderr)
         self.assertEqual(self.call("invite", "--state-dir", elsewhere).returncode, 4)
         self.assertEqual([run["where"] for run in json.loads(self.call("ls", "-o", "json", "--state-dir", elsewhere).stdout)["runs"]], ["peers here"])
+        hold.unlink()
         wait_until("the end", lambda: self.status(up["run_id"])["run"]["state"] == "done")
 
     def test_a_coordinator_alone_in_the_foreground_ends_with_its_run(self):
@@ -102,7 +104,7 @@ class Background(RunCase):
         self.assertEqual(self.finished(process)[0], 130)
         self.up_detached("--local", 0)
         self.assertRegex(self.call("down").stdout, r"^ended the coordinator of small-\w{6}\n$")
-        self.assertEqual(self.running(), [])
+        self.wait_for_all_to_end()
 
     def test_a_name_means_the_run_of_it_that_is_active(self):
         for _ in range(2):

@@ -556,8 +556,9 @@ class Command(unittest.TestCase):
             self.assertEqual(self.call("explain", column).returncode, 0, column)
 
     def test_a_benchmark_ends_by_name_when_one_of_its_processes_is_killed_or_stands_still(self):
-        for sign, code, says in ((signal.SIGKILL, 1, "a peer was lost: rank {} was ended by signal 9"), (signal.SIGSTOP, 6, "rank {} stands still")):
-            measuring = subprocess.Popen([PRIMECTL, "bench", "allreduce", "--size", "4M", "--peers", "3", "--repeat", "1000", "--timeout", "1s"],
+        for sign, code, timeout, says in ((signal.SIGKILL, 1, "60s", "a peer was lost: rank {} was ended by signal 9"),
+                                          (signal.SIGSTOP, 6, "5s", "rank {} stands still")):
+            measuring = subprocess.Popen([PRIMECTL, "bench", "allreduce", "--size", "4M", "--peers", "3", "--repeat", "1000", "--timeout", timeout],
                                          stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True)
             while "round 3 of" not in (line := measuring.stderr.readline()):
                 self.assertNotEqual(line, "")

@@ -1,5 +1,6 @@
 """Owns what the tests of whole runs share: a directory of their own, calls of primectl in it, and waits for what its journals tell."""
 
+import contextlib
 import json
 import os
 import pathlib
@@ -27,7 +28,8 @@ class RunCase(unittest.TestCase):
             except OSError:
                 continue
             if mine:
-                os.kill(int(entry.name), signal.SIGKILL)
+                with contextlib.suppress(ProcessLookupError):
+                    os.kill(int(entry.name), signal.SIGKILL)
 
     def call(self, *arguments, env=None):
         return primectl(*arguments, state=self.directory, env=env)
@@ -68,6 +70,10 @@ class RunCase(unittest.TestCase):
 
     def peer(self, run, name):
         return next((peer for peer in self.status(run)["peers"] if peer["name"] == name), {"state": "unknown"})
+
+    def wait_for_all_to_end(self):
+        """What an agent has started beside itself ends a moment after it."""
+        wait_until("the end of all processes", lambda: self.running() == [])
 
     def running(self):
         """Command lines of our processes in this test's directory."""

@@ -215,7 +215,7 @@ class EtcdOn(etcd.Etcd):
             self.process = self.stage.popen(
                 f"etcd --data-dir {self.directory}/data --listen-client-urls {self.url} --advertise-client-urls {self.url} --listen-peer-urls {self.peer_url} "
                 f"--initial-advertise-peer-urls {self.peer_url} --initial-cluster default={self.peer_url}", log)
-        etcd.wait_until("etcd", lambda: self.stage.call(f"python3 -c 'import urllib.request as u; u.urlopen(\"{self.url}/health\").read()'", codes=(0, 1)) is not None)
+        etcd.wait_until("etcd", lambda: self.stage.call(f"python3 -c 'import urllib.request as u; u.urlopen(\"{self.url}/health\").read(); print(\"answers\")'", codes=(0, 1)) == "answers\n")
 
 
 if __name__ == "__main__":

@@ -225,13 +225,16 @@ import ctypes, threading, torch
 options["members"].append("127.0.0.1:1")  # nobody
 group = prime.Group.form(**{**options, "timeout": 600})
 seen = []
+begun = threading.Event()
 def train():
     try:
+        begun.set()
         group.reduce(torch.ones(3))
     except KeyboardInterrupt as error:
         seen.append(type(error).__name__)
 thread = threading.Thread(target=train)
 thread.start()
+begun.wait()
 ctypes.pythonapi.PyThreadState_SetAsyncExc(ctypes.c_ulong(thread.ident), ctypes.py_object(KeyboardInterrupt))
 thread.join()
 group.close()

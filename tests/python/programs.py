@@ -35,12 +35,15 @@ def main():
     unittest.main(verbosity=2)
 
 
-def free_ports(count):
+def free_addresses(count):
+    """Of a host of this process's own: until a member listens there, which takes it seconds, nothing else on this machine takes its port."""
+    pid = os.getpid()
+    host = f"127.{128 + (pid >> 16) % 64}.{pid >> 8 & 255}.{pid & 255}"
     with contextlib.ExitStack() as held:
         sockets = [held.enter_context(socket.socket()) for _ in range(count)]
         for each in sockets:
-            each.bind(("127.0.0.1", 0))
-        return [each.getsockname()[1] for each in sockets]
+            each.bind((host, 0))
+        return [f"{host}:{each.getsockname()[1]}" for each in sockets]
 
 
 def environment(**more):
@@ -99,7 +102,7 @@ class Programs(unittest.TestCase):
 
     def group(self, program, size, **env):
         """The program on all ranks of a group; the processes."""
-        members = " ".join(f"127.0.0.1:{port}" for port in free_ports(size))
+        members = " ".join(free_addresses(size))
         return [self.start(GROUP + program, RANK=str(rank), MEMBERS=members, **env) for rank in range(size)]
 
     def all_of(self, program, size, **env):
@@ -149,4 +152,4 @@ class Trainers(Programs):
         return {path.name.removeprefix("done-"): path.read_text() for path in self.folder.glob("done-*")}
 
 
-__all__ = ["BIN", "BUILD", "GROUP", "Journal", "LACKS", "LIMIT_S", "PYTHON", "SOURCE", "TORCH", "Programs", "Run", "Trainers", "environment", "free_ports", "has", "main", "wait_until"]
+__all__ = ["BIN", "BUILD", "GROUP", "Journal", "LACKS", "LIMIT_S", "PYTHON", "SOURCE", "TORCH", "Programs", "Run", "Trainers", "environment", "free_addresses", "has", "main", "wait_until"]

@@ -119,11 +119,11 @@ def main():
     os.environ.setdefault("PRIME_BIN", str(bin_dir))
     sys.path[:0] = [str(ROOT / "tests" / "chaos"), str(ROOT / "tests" / "python")]
     os.environ.setdefault("PRIME_SOURCE", str(ROOT))
-    from programs import free_ports
+    from programs import free_addresses
     from prime_run import Run
 
     env = {**os.environ, "PYTHONPATH": str(bin_dir.parent / "python"), "OMP_NUM_THREADS": "1", "PYTHONDONTWRITEBYTECODE": "1", "PRIME_PRIMECTL": str(bin_dir / "primectl"),
-           "MEMBERS": " ".join(f"127.0.0.1:{port}" for port in free_ports(4))}
+           "MEMBERS": " ".join(free_addresses(4))}
     wrong = []
     with Run(2, outer_steps=1_000_000, inner_steps=10, up_flags=["--quorum", "2"], deadline="30s", dead_after="5s", every=0, trainer=f'{sys.executable}", "{TRAINER}',
              env={**env, "RESIDENT": str(pathlib.Path(os.environ.get("TMPDIR", "/tmp")) / f"prime-soak-{os.getpid()}")}) as run:

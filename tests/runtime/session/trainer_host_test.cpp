@@ -160,7 +160,8 @@ BOOST_FIXTURE_TEST_CASE(a_trainer_killed_in_any_phase_is_lost_by_name_and_its_su
       BOOST_REQUIRE(::kill(static_cast<pid_t>(agent.host->pid()), SIGKILL) == 0);
       const auto lost = agent.expect<TrainerLost>();
       const std::string how = mode == std::string{"mute"} ? "killed by SIGKILL, before it had connected to its agent" : "killed by SIGKILL";
-      BOOST_TEST((lost.cause == Error(ErrorName::TrainerFailed, how)), lost.cause.detail);
+      BOOST_TEST((lost.cause.name == ErrorName::TrainerFailed));
+      BOOST_TEST(lost.cause.detail.starts_with(how), lost.cause.detail);  // another process of this machine may have been short of memory
       if (agent.state->fragments()[0].version.value == step) BOOST_TEST((agent.state->digest() == digest));
     }
   }
