@@ -2,12 +2,10 @@
 #include <caf/actor_system.hpp>
 #include <caf/actor_system_config.hpp>
 #include <caf/send.hpp>
-#include <map>
 #include <mutex>
 #include <system_error>
 #include <thread>
 #include <unistd.h>
-#include <variant>
 
 #include "actors/peer/peer_actor.hpp"
 #include "actors/supervisor/root.hpp"
@@ -80,7 +78,7 @@ class Agent {
   Result<void> run() {
     EndSignal end;
     end_ = &end;
-    PRIME_TRY(fault_, FaultPoint::from_environment());
+    PRIME_CHECK(faults_.arm());
     const auto& network = options_.local.network;
     PRIME_TRY(const auto towards, net::addresses_towards(options_.invite.addresses, CONNECT_LIMIT));
     net::Listening listening{net::listen_towards(towards)};
@@ -144,7 +142,7 @@ class Agent {
     engine.on_way = [this](PeerId to, PeerId through) { caf::anon_send(shell_, PeerHappening{peer::WayChanged{to, through}}); };
     engine.reconnect_grace = RECONNECT_GRACE;
     engine.on_chunk = [this](OperationId op, std::uint64_t done, std::uint64_t total) {
-      reach(FaultPoint::Phase::Reducing, op, done, total);
+      faults_.reached(FaultPoint::Phase::Reducing, op, done, total);
     };
     engine_ = std::make_unique<lanes::LaneEngine>(std::move(engine));
     const auto find = [this](PeerId id) -> std::optional<Addresses> {
@@ -182,7 +180,9 @@ class Agent {
     host.trainer_died = [this](Error cause, bool began) { caf::anon_send(supervisor_, TrainerDied{std::move(cause), began}); };
     host.save = [this](peer::SaveState order) { caf::anon_send(supervisor_, SaveOrder{std::move(order)}); };
     host.dial_donor = [this](const FetchState& fetch, const manifest::Shared& shared) { return dial_donor(fetch, transport_of(shared)); };
-    host.saving = [this](OuterStep step, bool done) { reach(FaultPoint::Phase::Saving, FaultPoint::Place{step.value}, done ? 1 : 0); };
+    host.saving = [this](OuterStep step, bool done) {
+      faults_.reached(FaultPoint::Phase::Saving, FaultPoint::Place{step.value}, done ? 1 : 0);
+    };
     host.journal = [this](const JournalEvent& event) { journal_.append(event); };
     host.log = reason_log("trainer");
     host.members = [this](const View& view) { engine_->know(view); };
@@ -273,7 +273,7 @@ class Agent {
                     worker_,
                     supervisor_,
                     host_.get(),
-                    &journal_,
+                    &faults_,
                     monotonic_now,
                     [this] { return engine_->bytes_moved() + host_->fetched_bytes(); },
                     [this](const Member& to) { measure(to); },
@@ -374,29 +374,12 @@ class Agent {
   }
 
   void at_fault_point(const peer::State& state) {
-    if (!fault_.is_set()) return;
+    if (!faults_.are_set()) return;
     if (peer::phase_of(state) == peer::Phase::Training && state.inner_steps > 0)
-      reach(FaultPoint::Phase::Training, FaultPoint::Place{state.begin->step.value});
-    {
-      const std::scoped_lock lock(fault_mutex_);
-      reduced_.clear();
-      for (const auto& each : state.operations) reduced_[each.reduce.op] = {each.reduce.step.value, each.reduce.fragment};
-    }
+      faults_.reached(FaultPoint::Phase::Training, FaultPoint::Place{state.begin->step.value});
     for (const auto& each : state.operations)
-      if (each.prepared) reach(FaultPoint::Phase::Voting, each.reduce.op);
-    if (state.phase == peer::Phase::Fetching) reach(FaultPoint::Phase::Fetching, FaultPoint::Place{state.fetch->revision.value});
-  }
-
-  /// From any thread. An operation stands for the version that it makes.
-  void reach(FaultPoint::Phase phase, const std::variant<FaultPoint::Place, OperationId>& at, std::uint64_t done = 1,
-             std::uint64_t total = 1) {
-    if (!fault_.is_set()) return;
-    const std::scoped_lock lock(fault_mutex_);
-    const auto* const op = std::get_if<OperationId>(&at);
-    const auto reduced = op == nullptr ? reduced_.end() : reduced_.find(*op);
-    if (op != nullptr && reduced == reduced_.end()) return;
-    fault_.reached(phase, op == nullptr ? std::get<FaultPoint::Place>(at) : reduced->second, done, total,
-                   [this] { return host_->trainer_pid(); });
+      if (each.prepared) faults_.reached(FaultPoint::Phase::Voting, each.reduce.op);
+    if (state.phase == peer::Phase::Fetching) faults_.reached(FaultPoint::Phase::Fetching, FaultPoint::Place{state.fetch->revision.value});
   }
 
   AgentOptions options_;
@@ -412,9 +395,7 @@ class Agent {
   bool told_to_end_ = false;
   EndSignal* end_ = nullptr;
   net::Acceptor* acceptor_ = nullptr;
-  std::mutex fault_mutex_;
-  FaultPoint fault_;                                  ///< guarded by fault_mutex_
-  std::map<OperationId, FaultPoint::Place> reduced_;  ///< likewise: what is in flight
+  AgentFaults faults_{journal_, [this] { return host_->trainer_pid(); }};
   std::atomic<net::Transport> lane_transport_{net::Transport::Tls};
   std::atomic<std::uint32_t> streams_{1};
   std::mutex terms_mutex_;

@@ -59,7 +59,7 @@ Result<FaultPoint> FaultPoint::parse(const std::string& text) {
   if (parts.size() == 3) {
     PRIME_TRY(point.percent_, number(parts[1]));
   }
-  point.is_set_ = point.armed_ = true;
+  point.armed_ = true;
   return point;
 }
 
@@ -71,6 +71,32 @@ void FaultPoint::reached(Phase phase, const Place& at, std::uint64_t done, std::
   armed_ = false;
   const auto victim = at_trainer_ ? static_cast<pid_t>(trainer_pid()) : ::getpid();
   if (victim > 0) ::kill(victim, SIGKILL);
+}
+
+Result<void> AgentFaults::arm() {
+  PRIME_TRY(point_, FaultPoint::from_environment());
+  set_ = std::getenv("PRIME_FAULT") != nullptr;
+  return {};
+}
+
+void AgentFaults::append(const JournalEvent& event) {
+  if (const auto* reduce = std::get_if<events::ReduceEntered>(&event); reduce != nullptr && set_) {
+    const std::scoped_lock lock(mutex_);
+    operations_[reduce->operation] = {reduce->outer_step.value, reduce->operation.tag.value};
+  }
+  journal_.append(event);
+}
+
+void AgentFaults::reached(FaultPoint::Phase phase, const FaultPoint::Place& at, std::uint64_t done, std::uint64_t total) {
+  if (!set_) return;
+  const std::scoped_lock lock(mutex_);
+  point_.reached(phase, at, done, total, trainer_pid_);
+}
+
+void AgentFaults::reached(FaultPoint::Phase phase, const OperationId& op, std::uint64_t done, std::uint64_t total) {
+  if (!set_) return;
+  const std::scoped_lock lock(mutex_);
+  if (const auto found = operations_.find(op); found != operations_.end()) point_.reached(phase, found->second, done, total, trainer_pid_);
 }
 
 }  // namespace prime
