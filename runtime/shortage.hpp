@@ -43,9 +43,8 @@ inline std::optional<Error> shortage(const std::exception& thrown) {
   const bool no_thread =
       system != nullptr && (system->code() == std::errc::resource_unavailable_try_again || system->code() == std::errc::not_enough_memory);
   if (!no_memory && !no_thread) return std::nullopt;
-  return Error{ErrorName::MemoryUnavailable,
-               no_memory ? "an allocation was refused: " + limits_in_the_way()
-                         : "a thread was refused: " + limits_in_the_way(Lack::Threads)};
+  return Error{ErrorName::MemoryUnavailable, no_memory ? "an allocation was refused: " + limits_in_the_way()
+                                                       : "a thread was refused: " + limits_in_the_way(Lack::Threads)};
 }
 
 /// To be called first in `main`: whichever thread gets no memory or no further thread, the process ends by that error on its standard
