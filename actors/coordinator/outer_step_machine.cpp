@@ -324,7 +324,7 @@ std::string returned(State& state, PeerId from, const Hello& message, Instant no
     if (!is_reduced(round, from)) {
       says_again = says_again || work.contributes == contributes;  // whose work is in other rounds has nothing to say of this one
       work.ready.reset();
-      work.idle_answer_due = !contributes && !only_closed;
+      work.idle_answer_due = !contributes && !only_closed && state.is_under_way();
       if (work.idle_answer_due) work.begun = begun.begun;
     }
     if (work.contributes) begun = work;

@@ -41,8 +41,10 @@ struct Options {
   [[nodiscard]] Duration return_limit() const { return heartbeat_limit + coordinator_grace + heartbeat_limit; }
 };
 
-/// How often a joiner may fetch before it is sent away.
+/// How often a joiner may fetch one revision before it is dismissed.
 inline constexpr std::uint32_t MAX_FETCH_ATTEMPTS = 8;
+/// And how often it may fail at whatever revision was current, without having held one.
+inline constexpr std::uint32_t MAX_FETCH_FAILURES = 4 * MAX_FETCH_ATTEMPTS;
 /// After so many fetches that were overtaken by a commit, the next reduce waits for the joiner.
 inline constexpr std::uint32_t MAX_STALE_FETCHES = 2;
 /// With more peers than this, an event of one of them does not make the coordinator look at all the others: what does not wait for just
@@ -65,8 +67,9 @@ struct Fetch {
   PeerId donor;
   Revision revision;
   Digest state;
-  Instant retry_at{};  ///< a donor that has not heard of its own commit yet gets the time for that
-  std::uint32_t attempts = 0;
+  Instant retry_at{};          ///< a donor that has not heard of its own commit yet gets the time for that
+  std::uint32_t attempts = 0;  ///< to fetch this revision
+  std::uint32_t failures = 0;  ///< since it held one, of revisions that were current
   std::uint32_t stale = 0;
 };
 

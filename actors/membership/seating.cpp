@@ -25,7 +25,7 @@ bool can_give(const Roster& roster, const Peer& peer, const Peer& joiner) {
 std::optional<PeerId> donor_in_turn(const Roster& roster, const Peer& joiner) {
   const auto& members = roster.view.members;
   for (std::size_t i = 0; i < members.size(); ++i) {
-    const auto id = members[(joiner.ordinal + joiner.fetch.attempts + i) % members.size()].id;
+    const auto id = members[(joiner.ordinal + joiner.fetch.failures + i) % members.size()].id;
     if (can_give(roster, roster.peers.at(id), joiner)) return id;
   }
   return std::nullopt;
@@ -58,7 +58,7 @@ std::vector<Member> fetch_relays(const Roster& roster, const Peer& joiner, PeerI
   const auto& members = roster.view.members.list();
   std::vector<Member> relays;
   for (std::size_t i = 0; i < members.size() && relays.size() < MAX_FETCH_RELAYS; ++i) {
-    const auto& member = members[(joiner.fetch.attempts * MAX_FETCH_RELAYS + i) % members.size()];
+    const auto& member = members[(joiner.fetch.failures * MAX_FETCH_RELAYS + i) % members.size()];
     const auto peer = roster.peers.find(member.id);
     // Those of its shard have the lanes to each other.
     const bool may_relay = peer != roster.peers.end() && !peer->second.absent && peer->second.hello.shard == joiner.hello.shard;
@@ -244,7 +244,7 @@ std::string fetched(Roster& roster, PeerId from, const Fetched& message, Instant
   peer.seated.revision = message.revision;
   peer.seated.state = message.state;
   peer.seated.parts = message.parts;
-  peer.fetch.attempts = 0;                                      // that it may have to fetch again is no fault of its donors
+  peer.fetch.attempts = peer.fetch.failures = 0;                // that it may have to fetch again is no fault of its donors
   if (message.revision != roster.revision) ++peer.fetch.stale;  // a commit overtook it
   // The founder may have gone meanwhile: then there is no state, or that of another founder.
   if (message.revision != roster.revision || roster.shard_of(peer).state != message.state)
@@ -259,14 +259,16 @@ std::string fetch_failed(Roster& roster, PeerId from, const FetchFailed& message
   if (peer.seat != Seat::Fetching || message.donor != peer.fetch.donor || message.revision != peer.fetch.revision)
     return "a fetch that nobody waits for";
   effects.emplace_back(events::FetchFailed{who(peer), message.donor, message.error});
-  if (message.revision != roster.revision) {
-    ++peer.fetch.stale;  // the donor has moved on: no fault of anybody
-    peer.fetch.attempts = 0;
-  } else if (const auto donor = roster.peers.find(message.donor);
-             peer.fetch.attempts >= MAX_FETCH_ATTEMPTS && donor != roster.peers.end() && is_here_with_state(roster, donor->second, now)) {
-    // One that may be dead, which is known in a moment, proves nothing.
+  const bool moved_on = message.revision != roster.revision;  // the donor has: no fault of anybody
+  ++(moved_on ? peer.fetch.stale : peer.fetch.failures);
+  if (moved_on) peer.fetch.attempts = 0;
+  const auto donor = roster.peers.find(message.donor);
+  const auto tried = std::max(peer.fetch.attempts, peer.fetch.failures);
+  const bool in_vain = peer.fetch.attempts >= MAX_FETCH_ATTEMPTS || peer.fetch.failures >= MAX_FETCH_FAILURES;
+  // One that may be dead, which is known in a moment, proves nothing.
+  if (!moved_on && in_vain && donor != roster.peers.end() && is_here_with_state(roster, donor->second, now)) {
     Departures{roster, now, effects}.dismiss(
-        from, Error{ErrorName::FetchFailed, std::to_string(peer.fetch.attempts) + " attempts; the last: " + to_string(message.error)});
+        from, Error{ErrorName::FetchFailed, std::to_string(tried) + " attempts; the last: " + to_string(message.error)});
     return "no donor could serve it";
   }
   peer.fetch.retry_at = now;

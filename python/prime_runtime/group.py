@@ -24,7 +24,7 @@ TAGS = 2**64
 # listener first, and a machine under load takes seconds until the new one listens.
 GONE_S = 5.0
 ATTEMPT_S = 1.0
-LOOK_AGAIN_S = 0.25
+LOOK_AGAIN_S = 1.0
 
 
 def _memory(tensor: Any) -> Any:
@@ -216,14 +216,16 @@ class Group:
         killed may answer for a moment after its lanes have broken, and that of a member which forms the next group is silent for one."""
         begun = time.monotonic()
         heard = {rank: begun for rank in range(self.size) if rank != self.rank}
-        while True:
-            answering = [rank for rank in heard if _answers(self.members[rank])]
-            now = time.monotonic()
-            heard.update(dict.fromkeys(answering, now))
-            known = all(rank in answering or now - since >= GONE_S for rank, since in heard.items())
-            if known and now - begun >= GONE_S:
-                return sorted([self.rank, *answering])
-            time.sleep(LOOK_AGAIN_S)
+        with concurrent.futures.ThreadPoolExecutor(max(1, min(32, len(heard)))) as pool:
+            while True:
+                answers = pool.map(_answers, [self.members[rank] for rank in heard])
+                answering = [rank for rank, here in zip(heard, answers, strict=True) if here]
+                now = time.monotonic()
+                heard.update(dict.fromkeys(answering, now))
+                known = all(rank in answering or now - since >= GONE_S for rank, since in heard.items())
+                if (known and now - begun >= GONE_S) or now - begun >= 4 * GONE_S:  # one that is started again and again is neither
+                    return sorted([self.rank, *answering])
+                time.sleep(LOOK_AGAIN_S)
 
     def reform(self) -> Group:
         """After a member was lost: closes this group, and forms one of the members that are left, by their order. All of them call it. It takes 5 s: so long

@@ -51,7 +51,7 @@ class Join(unittest.TestCase):
             with Run(2, minimum=1, outer_steps=40, env={"PRIME_QUADRATIC_DELAY_MS": "10", "PRIME_QUADRATIC_ELEMENTS": "1000"}) as run:
                 wait_until("the end to come near", lambda: any(e["revision"] >= 37 for e in run.events("outer_step_committed")))
                 started = []
-                wait_until("the last commit", lambda: (len(started) < 12 and started.append(run.join())) or run.events("run_done"))
+                wait_until("the last commit", lambda: (sum(each.poll() is None for each in started) < 12 and started.append(run.join())) or run.events("run_done"))
                 self.assertEqual(run.wait_for_end(), 0)
                 for index, joiner in enumerate(started):
                     wait_until("the joiner's end", lambda p=joiner: p.poll() is not None)

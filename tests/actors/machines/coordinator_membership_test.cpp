@@ -439,6 +439,26 @@ BOOST_AUTO_TEST_CASE(what_donors_could_not_serve_of_an_older_revision_costs_nobo
   BOOST_CHECK(!bench.dismissed(2));
 }
 
+BOOST_AUTO_TEST_CASE(who_reaches_no_donor_is_dismissed_however_fast_revisions_follow_one_another) {
+  Bench bench;
+  bench.seat(1);
+  bench.seat(2, Digest{2, 2});
+  auto& run = bench.state;
+  std::size_t failures = 0;
+  for (std::uint64_t heard = 0; !bench.dismissed(2) && heard < 100; ++heard) {
+    bench.hear(2, FetchFailed{PeerId{1}, run.revision, Error{ErrorName::FetchFailed, "refused"}});
+    failures += bench.journaled<events::FetchFailed>().size();
+    if (heard % 2 == 0) continue;
+    run.revision = run.revision.next();
+    run.shards.front().state = run.digest = Digest{heard, 7};
+    run.peers.at(PeerId{1}).seated.revision = run.revision;
+    run.peers.at(PeerId{1}).seated.state = *run.digest;
+    std::vector<Effect> all;
+    bench.hear_all(1s, 0, all);
+  }
+  BOOST_TEST(failures == membership::MAX_FETCH_FAILURES);
+}
+
 BOOST_AUTO_TEST_CASE(ranks_follow_the_order_of_arrival_and_not_the_ids) {
   Bench bench{2, 3};
   for (const std::uint64_t peer : {30U, 10U, 20U}) bench.seat(peer);
