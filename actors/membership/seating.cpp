@@ -126,7 +126,7 @@ std::string assign(Roster& roster, Peer& peer, PeerId avoid, Instant now, Effect
   if (!donor) return waits("a donor");
   const auto& giver = roster.peers.at(*donor);
   set_seat(peer, Seat::Fetching, now);
-  if (peer.fetch.revision != roster.revision) peer.fetch.attempts = 0;  // a donor that was behind is told of that one
+  if (peer.fetch.revision != roster.revision) peer.fetch.attempts = 0;  // one that lacked the last may hold this
   peer.fetch.donor = *donor;
   peer.fetch.revision = roster.revision;
   peer.fetch.state = *shard.state;

@@ -30,6 +30,7 @@ constexpr std::uint32_t MAX_RANKS = 16;
 constexpr std::array LANES{Lane::Tcp, Lane::Tls, Lane::Memory};
 /// The first rounds map pages and open lanes.
 constexpr std::uint32_t WARM_UP = 2;
+/// So long after a failure of which nobody knows whose it is a child may still turn out to have been killed.
 constexpr double SETTLE_S = 0.5;
 
 double now_s() {

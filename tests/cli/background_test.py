@@ -104,7 +104,7 @@ class Background(RunCase):
         self.assertEqual(self.finished(process)[0], 130)
         self.up_detached("--local", 0)
         self.assertRegex(self.call("down").stdout, r"^ended the coordinator of small-\w{6}\n$")
-        self.assertEqual(self.running(), [])
+        self.all_have_ended()
 
     def test_a_name_means_the_run_of_it_that_is_active(self):
         for _ in range(2):

@@ -95,7 +95,7 @@ class Runs(RunCase):
         self.assertEqual(done.returncode, 1, done.stderr)
         self.assertIn("write the output: No space left on device [PR0701]", done.stderr)
         self.assertNotIn("nobody reads", done.stderr)
-        self.assertEqual(self.running(), [])
+        self.all_have_ended()
 
     def test_closed_streams_get_no_other_file_s_place(self):
         script = f'exec "{PRIMECTL}" up "{write_manifest(self.directory)}" --local 2 <&- >&- 2>&-'
@@ -290,7 +290,7 @@ class Runs(RunCase):
             done = self.call("up", write_manifest(self.directory), "-q", "--listen", f"127.0.0.1:{taken.getsockname()[1]}")
         self.assertEqual(done.returncode, 1)
         self.assertIn("PR0703", done.stderr)
-        self.assertEqual(self.running(), [])
+        self.all_have_ended()
         self.assertEqual(list((self.directory / "primectl").iterdir()), [], "what never began is no run that failed")
 
     def test_a_trainer_that_cannot_work_ends_the_run_with_its_cause(self):
@@ -301,7 +301,7 @@ class Runs(RunCase):
         told = self.status()["run"]
         self.assertEqual(told["state"], "failed")
         self.assertIn("PR0601", told["reason"])
-        self.assertEqual(self.running(), [])
+        self.all_have_ended()
 
     def test_a_trainer_that_finds_no_libtorch_gets_the_hint_of_doctor(self):
         trainer = self.directory / "lacking"
@@ -349,7 +349,7 @@ class Runs(RunCase):
             status = json.loads(self.call("status", "-o", "json", "--state-dir", self.directory / sign.name).stdout)
             self.assertEqual({peer["state"] for peer in status["peers"]}, {"left"})
             self.assertIn("PR0510", status["run"]["reason"])
-            self.assertEqual(self.running(), [])
+            self.all_have_ended()
 
     def test_a_killed_up_leaves_a_run_that_down_ends(self):
         process = self.start("up", write_manifest(self.directory, outer_steps=10000), "--local", "2", env=SLOW)
@@ -359,7 +359,7 @@ class Runs(RunCase):
         step = self.status()["run"]["outer_step"]
         self.wait_for_step("", step + 2)
         self.assertEqual(self.call("down").returncode, 0)
-        self.assertEqual(self.running(), [])
+        self.all_have_ended()
 
     def test_only_a_run_that_has_ended_is_removed(self):
         runs = [self.up_detached("--local", 2, outer_steps=10000, env=SLOW)["run_id"] for _ in range(2)]
@@ -535,7 +535,7 @@ class Runs(RunCase):
         self.assertIn("PR0501", err)
         self.assertEqual(json.loads(out)["state"], "failed")
         self.assertEqual(self.status(told["run"]["id"])["run"]["reason"], "the coordinator was lost")
-        self.assertEqual(self.running(), [])
+        self.all_have_ended()
 
     def test_a_killed_coordinator_that_is_guarded_comes_back_and_the_table_says_so(self):
         hold, held = self.hold_at(20)

@@ -71,14 +71,22 @@ class RunCase(unittest.TestCase):
     def peer(self, run, name):
         return next((peer for peer in self.status(run)["peers"] if peer["name"] == name), {"state": "unknown"})
 
+    def all_have_ended(self):
+        """By now; what keeps an agent's memory ends a moment after it."""
+        self.assertEqual([line for name, line in self.processes() if name != "prime-memory\n"], [])
+        wait_until("the end of what keeps the agents' memory", lambda: self.running() == [])
+
     def running(self):
-        """Command lines of our processes in this test's directory, but for what keeps an agent's memory, which ends a moment after it."""
+        return [line for _, line in self.processes()]
+
+    def processes(self):
+        """Names and command lines of ours, in this test's directory."""
         found = []
         for entry in pathlib.Path("/proc").iterdir():
             try:
                 line = (entry / "cmdline").read_bytes() if entry.name.isdigit() else b""
-                if str(self.directory).encode() in line and (entry / "comm").read_text() != "prime-memory\n":
-                    found.append(line)
+                if str(self.directory).encode() in line:
+                    found.append(((entry / "comm").read_text(), line))
             except OSError:
                 continue
         return found

@@ -397,6 +397,18 @@ BOOST_AUTO_TEST_CASE(a_failed_fetch_is_tried_again_at_once_then_ever_later_and_g
   BOOST_CHECK(bench.dismissed(2) == ErrorName::FetchFailed);
 }
 
+namespace {
+
+/// The next revision, which peer 1 holds and nobody else.
+void commit_by_the_first(State& run, Digest digest) {
+  run.revision = run.revision.next();
+  run.shards.front().state = run.digest = digest;
+  run.peers.at(PeerId{1}).seated.revision = run.revision;
+  run.peers.at(PeerId{1}).seated.state = digest;
+}
+
+}  // namespace
+
 BOOST_AUTO_TEST_CASE(a_fetch_that_a_commit_overtook_once_it_was_whole_is_no_attempt_that_failed) {
   Bench bench;
   bench.seat(1);
@@ -406,10 +418,7 @@ BOOST_AUTO_TEST_CASE(a_fetch_that_a_commit_overtook_once_it_was_whole_is_no_atte
   for (std::uint64_t revision = 0; revision <= membership::MAX_FETCH_ATTEMPTS; ++revision) {
     membership::fetched(run, PeerId{2}, Fetched{run.revision, *run.digest}, bench.now, effects);
     BOOST_CHECK(run.peers.at(PeerId{2}).seat == membership::Seat::CaughtUp);
-    run.revision = run.revision.next();
-    run.shards.front().state = run.digest = Digest{revision, 7};
-    run.peers.at(PeerId{1}).seated.revision = run.revision;
-    run.peers.at(PeerId{1}).seated.state = *run.digest;
+    commit_by_the_first(run, Digest{revision, 7});
     membership::refresh_fetches(run, bench.now, effects);
   }
   bench.hear(2, FetchFailed{PeerId{1}, run.revision, Error{ErrorName::FetchFailed}});
@@ -429,10 +438,7 @@ BOOST_AUTO_TEST_CASE(what_donors_could_not_serve_of_an_older_revision_costs_nobo
     bench.pass(250ms * attempt);
   }
   fail_once();  // and while it waits for the next attempt a commit comes
-  run.revision = run.revision.next();
-  run.shards.front().state = run.digest = Digest{5, 7};
-  run.peers.at(PeerId{1}).seated.revision = run.revision;
-  run.peers.at(PeerId{1}).seated.state = *run.digest;
+  commit_by_the_first(run, Digest{5, 7});
   bench.pass(250ms * membership::MAX_FETCH_ATTEMPTS);
   BOOST_REQUIRE(bench.told<FetchState>(2).revision == run.revision);
   fail_once();
@@ -449,10 +455,7 @@ BOOST_AUTO_TEST_CASE(who_reaches_no_donor_is_dismissed_however_fast_revisions_fo
     bench.hear(2, FetchFailed{PeerId{1}, run.revision, Error{ErrorName::FetchFailed, "refused"}});
     failures += bench.journaled<events::FetchFailed>().size();
     if (heard % 2 == 0) continue;
-    run.revision = run.revision.next();
-    run.shards.front().state = run.digest = Digest{heard, 7};
-    run.peers.at(PeerId{1}).seated.revision = run.revision;
-    run.peers.at(PeerId{1}).seated.state = *run.digest;
+    commit_by_the_first(run, Digest{heard, 7});
     std::vector<Effect> all;
     bench.hear_all(1s, 0, all);
   }

@@ -160,9 +160,10 @@ BOOST_FIXTURE_TEST_CASE(a_trainer_killed_in_any_phase_is_lost_by_name_and_its_su
       BOOST_REQUIRE(::kill(static_cast<pid_t>(agent.host->pid()), SIGKILL) == 0);
       const auto lost = agent.expect<TrainerLost>();
       const std::string how = mode == std::string{"mute"} ? "killed by SIGKILL, before it had connected to its agent" : "killed by SIGKILL";
-      BOOST_TEST((lost.cause.name == ErrorName::TrainerFailed));
-      BOOST_TEST(lost.cause.detail.starts_with(how), lost.cause.detail);  // another process of this machine may have been short of memory
-      BOOST_TEST((lost.cause.detail.find("before it had connected") != std::string::npos) == (mode == std::string{"mute"}));
+      // The kernel may have killed another process of this machine for want of memory, just before.
+      const auto probably = how + ", probably for want of memory: the kernel has killed a process of this machine for that";
+      BOOST_TEST((lost.cause == Error(ErrorName::TrainerFailed, how) || lost.cause == Error(ErrorName::TrainerFailed, probably)),
+                 lost.cause.detail);
       if (agent.state->fragments()[0].version.value == step) BOOST_TEST((agent.state->digest() == digest));
     }
   }
