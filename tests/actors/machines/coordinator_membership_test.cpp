@@ -399,63 +399,60 @@ BOOST_AUTO_TEST_CASE(a_failed_fetch_is_tried_again_at_once_then_ever_later_and_g
 
 namespace {
 
-/// The next revision, which peer 1 holds and nobody else.
-void commit_by_the_first(State& run, Digest digest) {
-  run.revision = run.revision.next();
-  run.shards.front().state = run.digest = digest;
-  run.peers.at(PeerId{1}).seated.revision = run.revision;
-  run.peers.at(PeerId{1}).seated.state = digest;
-}
+/// Peer 1 holds the state, and 2 is sent to fetch it.
+struct Fetching : Bench {
+  Fetching() {
+    seat(1);
+    seat(2, Digest{2, 2});
+  }
+  /// The next revision, which 1 holds and nobody else.
+  void commit_by_the_first(Digest digest) {
+    state.revision = state.revision.next();
+    state.shards.front().state = state.digest = digest;
+    state.peers.at(PeerId{1}).seated.revision = state.revision;
+    state.peers.at(PeerId{1}).seated.state = digest;
+  }
+  void fail() { hear(2, FetchFailed{PeerId{1}, state.revision, Error{ErrorName::FetchFailed}}); }
+};
 
 }  // namespace
 
 BOOST_AUTO_TEST_CASE(a_fetch_that_a_commit_overtook_once_it_was_whole_is_no_attempt_that_failed) {
-  Bench bench;
-  bench.seat(1);
-  bench.seat(2, Digest{2, 2});
+  Fetching bench;
   auto& run = bench.state;
   membership::Effects effects;
   for (std::uint64_t revision = 0; revision <= membership::MAX_FETCH_ATTEMPTS; ++revision) {
     membership::fetched(run, PeerId{2}, Fetched{run.revision, *run.digest}, bench.now, effects);
     BOOST_CHECK(run.peers.at(PeerId{2}).seat == membership::Seat::CaughtUp);
-    commit_by_the_first(run, Digest{revision, 7});
+    bench.commit_by_the_first(Digest{revision, 7});
     membership::refresh_fetches(run, bench.now, effects);
   }
-  bench.hear(2, FetchFailed{PeerId{1}, run.revision, Error{ErrorName::FetchFailed}});
+  bench.fail();
   BOOST_CHECK(!bench.dismissed(2));
 }
 
 BOOST_AUTO_TEST_CASE(what_donors_could_not_serve_of_an_older_revision_costs_nobody_its_seat_at_the_next_one) {
-  Bench bench;
-  bench.seat(1);
-  bench.seat(2, Digest{2, 2});
-  auto& run = bench.state;
-  const auto fail_once = [&] {
-    bench.hear(2, FetchFailed{PeerId{1}, run.revision, Error{ErrorName::FetchFailed, "holds another revision"}});
-  };
+  Fetching bench;
   for (std::uint32_t attempt = 1; attempt + 1 < membership::MAX_FETCH_ATTEMPTS; ++attempt) {
-    fail_once();
+    bench.fail();
     bench.pass(250ms * attempt);
   }
-  fail_once();  // and while it waits for the next attempt a commit comes
-  commit_by_the_first(run, Digest{5, 7});
+  bench.fail();  // and while it waits for the next attempt a commit comes
+  bench.commit_by_the_first(Digest{5, 7});
   bench.pass(250ms * membership::MAX_FETCH_ATTEMPTS);
-  BOOST_REQUIRE(bench.told<FetchState>(2).revision == run.revision);
-  fail_once();
+  BOOST_REQUIRE(bench.told<FetchState>(2).revision == bench.state.revision);
+  bench.fail();
   BOOST_CHECK(!bench.dismissed(2));
 }
 
 BOOST_AUTO_TEST_CASE(who_reaches_no_donor_is_dismissed_however_fast_revisions_follow_one_another) {
-  Bench bench;
-  bench.seat(1);
-  bench.seat(2, Digest{2, 2});
-  auto& run = bench.state;
+  Fetching bench;
   std::size_t failures = 0;
   for (std::uint64_t heard = 0; !bench.dismissed(2) && heard < 100; ++heard) {
-    bench.hear(2, FetchFailed{PeerId{1}, run.revision, Error{ErrorName::FetchFailed, "refused"}});
+    bench.fail();
     failures += bench.journaled<events::FetchFailed>().size();
     if (heard % 2 == 0) continue;
-    commit_by_the_first(run, Digest{heard, 7});
+    bench.commit_by_the_first(Digest{heard, 7});
     std::vector<Effect> all;
     bench.hear_all(1s, 0, all);
   }
